@@ -1,0 +1,1 @@
+"""Keys of tasks, and the index of the files they are made of."""

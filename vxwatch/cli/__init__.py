@@ -1,0 +1,1 @@
+"""The vx command: wires, decides nothing."""

@@ -1,0 +1,1 @@
+"""Config files to the model, or errors with file, line and hint."""

@@ -1,0 +1,170 @@
+"""What happens in a session, as values. `output` turns them into what a person sees.
+
+Few kinds, because each class costs import time. Seconds are floats; `at` is a monotonic
+clock reading taken by the emitter.
+"""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from vxwatch.model import TaskId
+
+Status = Literal[
+    "ran",  # exit 0
+    "fresh",  # its key did not move, nothing ran
+    "ready",  # a server that came up (or came up again) in this cycle
+    "kept",  # a server that was left alone
+    "failed",
+    "skipped",  # something it depends on did not succeed
+    "aborted",  # ended by us before it was done
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one task ended in one cycle.
+
+    `code` is the exit code (128 + n after signal n), None where nothing exited. `detail` is
+    the cause in the user's terms ("timed out after 30s"). `blocked_by` names what a skipped
+    task waited for. `cpu` in seconds, `peak_rss` in bytes, 0 where unknown.
+    """
+
+    task: TaskId
+    status: Status
+    code: int | None = None
+    seconds: float = 0.0
+    detail: str = ""
+    hint: str = ""
+    blocked_by: TaskId | None = None
+    cpu: float = 0.0
+    peak_rss: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether what depends on the task may go on."""
+        return self.status in ("ran", "fresh", "ready", "kept")
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A session begins: what was requested, what is planned, and which tasks are servers."""
+
+    verb: Literal["run", "watch"]
+    requested: tuple[TaskId, ...]
+    planned: tuple[TaskId, ...]
+    servers: frozenset[TaskId]
+    broad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CycleStarted:
+    """A cycle begins; `paths` are the changes that caused it (empty for the first)."""
+
+    number: int
+    paths: tuple[str, ...]
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """The task's command was started."""
+
+    task: TaskId
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput:
+    """Bytes the task's tree wrote, as they were read: any cut, any bytes."""
+
+    task: TaskId
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A task of the cycle is done, whatever way."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReady:
+    """A server answers; `urls` are what a browser may open."""
+
+    task: TaskId
+    urls: tuple[str, ...]
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerExited:
+    """A server that was ready is gone. `asked`: by us, so it is no crash."""
+
+    task: TaskId
+    code: int
+    asked: bool
+    tail: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CycleEnded:
+    """One pass over the graph is done; `outcomes` holds the tasks that this cycle looked at."""
+
+    number: int
+    outcomes: tuple[Outcome, ...]
+    kept: int
+    seconds: float
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Every watcher delivered its probe: edits from now on are seen."""
+
+    projects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line the user should know, with what to do where that helps."""
+
+    text: str
+    hint: str = ""
+    level: Literal["note", "warning", "error"] = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The session is over and everything it owned is gone."""
+
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    signal: int | None
+
+
+Event = (
+    RunStarted
+    | CycleStarted
+    | TaskStarted
+    | TaskOutput
+    | TaskEnded
+    | ServerReady
+    | ServerExited
+    | CycleEnded
+    | Watching
+    | Notice
+    | RunEnded
+)
+
+
+class Emit(Protocol):
+    """Where events go. Calling never blocks and never raises."""
+
+    def __call__(self, event: Event, /) -> None:
+        """Show or record the event."""
+
+    def drained(self) -> Awaitable[None]:
+        """Wait until what was emitted is written, as far as memory bounds ask for it."""

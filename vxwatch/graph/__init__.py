@@ -1,0 +1,1 @@
+"""Which task waits for which, and what a change reaches."""

@@ -1,0 +1,126 @@
+"""The facts of a workspace, as frozen values: what config and manifests say, resolved.
+
+Paths are strings, workspace-relative and "/"-separated ("" is the root), decoded with
+`surrogateescape` so that any file name survives; a path that is absolute says so in its
+comment. Durations are seconds. Nothing here reads the system.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TaskId = str
+"""`project#name`, as in `app#build`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns, in order: `files` relative to the project, `workspace_files` to the root.
+
+    A pattern that starts with `!` takes matches of the earlier ones back.
+    """
+
+    files: tuple[str, ...] = ()
+    workspace_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Persistent:
+    """What makes a task a server. `ready_timeout` bounds the time until it is ready."""
+
+    ready_when: str | None = None
+    ready_port: int | None = None
+    ready_timeout: float = 30.0
+    restart_on: tuple[str, ...] = ()
+    restart_on_dependencies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of the task's own loopback, and the port of the host's loopback it appears at."""
+
+    inside: int
+    host: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What a sandboxed task is granted; nothing else is.
+
+    `read` and `write` hold the strings of the config: paths or globs, project-relative,
+    absolute or beginning with `~`.
+    """
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    local_binding: tuple[Port, ...] = ()
+    host_ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of one project, after defaults.
+
+    `command` is None for a group. `inputs` is None when the task declares none, `outputs` is
+    None when it is not to be saved; the two differ from empty. `depends_on` holds the
+    strings of the config, `grace` and `timeout` are None for the default.
+    """
+
+    project: str
+    name: str
+    command: str | None = None
+    description: str = ""
+    depends_on: tuple[str, ...] = ()
+    timeout: float | None = None
+    grace: float | None = None
+    env_pass: tuple[str, ...] = ()
+    env_set: tuple[tuple[str, str], ...] = ()
+    inputs: Globs | None = None
+    input_env: tuple[str, ...] = ()
+    outputs: Globs | None = None
+    persistent: Persistent | None = None
+    sandbox: Sandbox | None = None
+
+    @property
+    def id(self) -> TaskId:
+        """The task's name in the whole workspace."""
+        return f"{self.project}#{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A member of the workspace, or its root.
+
+    `manifest` and `config` are None where the project has none. `dependencies` names the
+    workspace projects its manifest depends on, nearest only.
+    """
+
+    name: str
+    dir: str
+    manifest: str | None
+    config: str | None
+    dependencies: tuple[str, ...]
+    tasks: Mapping[str, Task]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Everything discovery and config loading found.
+
+    `root` is absolute and real (no link in it). `projects` is keyed by name; `root_project`
+    names the one whose `dir` is "". `config_files` are all files whose content made this
+    value (configs, manifests, workspace files), so that a watch knows what to re-read.
+    `member_parents` are the directories in which a member may appear or vanish.
+    """
+
+    root: str
+    projects: Mapping[str, Project]
+    root_project: str | None
+    config_files: tuple[str, ...]
+    member_parents: tuple[str, ...] = ()
+    concurrency: int | None = None
+    timeout: float | None = None
+
+    def task(self, task_id: TaskId) -> Task:
+        """The task of this id; KeyError if there is none."""
+        project, _, name = task_id.rpartition("#")
+        return self.projects[project].tasks[name]

@@ -1,0 +1,1 @@
+"""Events to what a person sees; the only package that prints."""

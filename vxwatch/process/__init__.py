@@ -1,0 +1,1 @@
+"""Birth and death of every process."""

@@ -1,0 +1,1 @@
+"""Who owns what lives: the session, its cycles, tasks and servers."""

@@ -1,0 +1,1 @@
+"""Changed paths, settled and judged by content."""

@@ -1,0 +1,1 @@
+"""Which projects there are, and what git says about their files."""
