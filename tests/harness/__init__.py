@@ -1,0 +1,1 @@
+"""What the tests share: processes, leaks, ports, waiting, and workspaces to run vx in."""
