@@ -1,0 +1,40 @@
+# What one does in this checkout. Each target makes ready what it needs first (see .ci/setup).
+
+VENV := .venv/bin
+
+.PHONY: help demo test check bench lock clean
+
+help:
+	@echo 'make demo    the example web application under vx watch, on http://localhost:5173'
+	@echo 'make test    all tests; ARGS="-k name" picks some'
+	@echo 'make check   style, layers and types'
+	@echo 'make bench   how fast vx is, beside other tools'
+	@echo 'make lock    renew the pins of the development set'
+	@echo 'make clean   remove everything that the other targets made'
+
+demo:
+	@.ci/setup demo
+	@cd fixtures/webapp && exec ../../$(VENV)/vx watch dev test check --all
+
+test:
+	@.ci/setup test
+	$(VENV)/pytest -n auto --dist loadgroup $(ARGS)
+
+check:
+	@.ci/setup check
+	$(VENV)/ruff check
+	$(VENV)/ruff format --check
+	$(VENV)/lint-imports
+	$(VENV)/mypy
+
+bench:
+	@.ci/setup bench
+	$(VENV)/python bench/latency.py $(ARGS)
+
+lock:
+	.ci/lock
+
+clean:
+	rm -rf .venv .coverage* .hypothesis .*_cache fixtures/webapp/node_modules
+	rm -rf fixtures/webapp/apps/web/dist fixtures/webapp/apps/web/node_modules fixtures/webapp/packages/ui/dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
