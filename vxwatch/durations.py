@@ -1,0 +1,53 @@
+"""Durations as people write them ("500ms", "30s", "2m", "1h"), to and from seconds.
+
+Promises that a duration it accepts is one every timer can hold. Never guesses a unit: only
+0 goes without one. Touches nothing outside its arguments.
+"""
+
+import re
+
+LONGEST = 596 * 3600.0
+"""The longest duration in seconds: poll(2) and epoll_wait(2) take milliseconds in a C int."""
+
+EXPECTED = '"500ms", "30s", "2m" or "1h"'
+"""Durations as examples, for messages and docs."""
+
+PATTERN = r"0|([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)"
+"""The text of a duration as a regular expression, also for the JSON Schema."""
+
+_SECOND = 1000  # milliseconds
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TEXT = re.compile(PATTERN)
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+def parse_duration(value: object) -> float:
+    """The seconds of a duration as it is written in a config or on the command line.
+
+    Raises `ValueError` that says what is expected.
+    """
+    text = str(value) if isinstance(value, str | int | float) else ""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(_expected(text))
+    seconds = float(match[1]) * _SECONDS[match[2]] if match[1] else 0.0
+    if seconds > LONGEST:
+        raise ValueError(f"expected at most {format_duration(LONGEST)}: no timer holds more")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The duration as a config writes it, in the largest unit that leaves whole numbers."""
+    milliseconds = round(seconds * 1000)
+    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if milliseconds >= size and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds / 1000}s" if milliseconds >= _SECOND else f"{milliseconds}ms"
+
+
+def _expected(text: str) -> str:
+    if _NUMBER.fullmatch(text):
+        return f'expected a unit, as in "{text}s" or "{text}ms"'
+    if _TEXT.fullmatch(text.removeprefix("-")) or _NUMBER.fullmatch(text.removeprefix("-")):
+        return f"expected a duration that is not negative: {EXPECTED}"
+    return f"expected a duration: {EXPECTED}"
