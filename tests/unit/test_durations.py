@@ -20,6 +20,7 @@ from vxwatch.durations import LONGEST, format_duration, parse_duration
         ("0ms", 0.0),
         ("596h", LONGEST),
     ],
+    ids=repr,
 )
 def test_accepts(written: object, seconds: float) -> None:
     assert parse_duration(written) == seconds
@@ -52,6 +53,7 @@ def test_accepts(written: object, seconds: float) -> None:
         (None, "expected a duration"),
         (["1s"], "expected a duration"),
     ],
+    ids=repr,
 )
 def test_refuses(written: object, advice: str) -> None:
     with pytest.raises(ValueError, match=advice):
