@@ -1,0 +1,40 @@
+"""Workspaces as values, in few words, for tests of what is decided without files."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vxwatch.model import Project, Task, Workspace
+
+
+def project(
+    name: str,
+    tasks: Mapping[str, Mapping[str, Any]],
+    *,
+    needs: tuple[str, ...] = (),
+    at: str | None = None,
+) -> Project:
+    """A project in the directory `at` (its name if None) whose tasks have these fields."""
+    where = name if at is None else at
+    inside = f"{where}/" if where else ""
+    return Project(
+        name=name,
+        dir=where,
+        manifest=f"{inside}package.json",
+        config=f"{inside}vx.toml",
+        dependencies=needs,
+        tasks={
+            task: Task(name, task, **{"command": f"run {task}", **fields})
+            for task, fields in tasks.items()
+        },
+    )
+
+
+def workspace(*projects: Project, root: str = "/work/space") -> Workspace:
+    """A workspace of these projects; the one in the directory "" is its root project."""
+    at_root = [each.name for each in projects if not each.dir]
+    return Workspace(
+        root=root,
+        projects={each.name: each for each in projects},
+        root_project=at_root[0] if at_root else None,
+        config_files=tuple(each.config for each in projects if each.config),
+    )

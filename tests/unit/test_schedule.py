@@ -1,0 +1,152 @@
+"""One pass over a graph: order, limit, what a failure stops, and that every pass ends."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.harness.workspaces import project, workspace
+from vxwatch.graph.schedule import Continue, Schedule
+from vxwatch.graph.tasks import Graph, plan
+
+MODES: list[Continue] = ["never", "deps-ok", "always"]
+
+
+def graph_of(edges: dict[str, list[str]]) -> Graph:
+    tasks = {name: {"depends_on": below} for name, below in edges.items()}
+    return plan(workspace(project("p", tasks)), [f"p#{name}" for name in edges])
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    count = draw(st.integers(1, 14))
+    return graph_of(
+        {
+            f"t{n}": [f"t{d}" for d in draw(st.lists(st.integers(0, n - 1), max_size=3))]
+            if n
+            else []
+            for n in range(count)
+        }
+    )
+
+
+def above(graph: Graph, task: str) -> frozenset[str]:
+    return graph.downstream([task]) - {task}
+
+
+@given(graphs(), st.data(), st.sampled_from(MODES), st.integers(1, 4))
+def test_any_pass_keeps_order_and_limit_and_ends(
+    graph: Graph, data: st.DataObject, mode: Continue, limit: int
+) -> None:
+    failing = data.draw(st.sets(st.sampled_from(graph.order)))
+    roots = data.draw(st.lists(st.sampled_from(graph.order), min_size=1))
+    pending = graph.downstream(roots)
+    schedule = Schedule(graph, pending, limit, mode)
+    ended: list[str] = []
+    started: list[str] = []
+    failed: list[str] = []
+    while not schedule.done:
+        assert not (mode == "never" and failed and schedule.ready())
+        for task in schedule.ready():
+            started.append(task)
+            below = {other for other in graph.dependencies[task] if other in pending}
+            assert below <= set(ended)
+            assert mode == "always" or not below & set(failed)
+        assert 1 <= len(schedule.running) <= limit
+        task = data.draw(st.sampled_from(sorted(schedule.running)))
+        before = dict(schedule.skipped)
+        newly = schedule.finish(task, ok=task not in failing)
+        assert schedule.skipped == {**before, **newly}
+        ended.append(task)
+        failed += [task] if task in failing else []
+    assert schedule.ready() == []
+    assert len(started) == len(set(started))
+    assert set(started) == set(ended)
+    assert set(started).isdisjoint(schedule.skipped)
+    assert set(started) | set(schedule.skipped) == pending
+    assert set(schedule.skipped.values()) <= set(failed)
+    if mode == "deps-ok":
+        assert set(schedule.skipped) == {
+            task for task in pending if any(task in above(graph, other) for other in failed)
+        }
+    if mode == "always" or not failed:
+        assert not schedule.skipped
+
+
+@given(graphs(), st.data())
+def test_deps_ok_names_a_failed_task_below_the_skipped_one(
+    graph: Graph, data: st.DataObject
+) -> None:
+    failing = data.draw(st.sets(st.sampled_from(graph.order), min_size=1))
+    schedule = Schedule(graph, graph.order, 3, "deps-ok")
+    while not schedule.done:
+        for task in schedule.ready():
+            schedule.finish(task, ok=task not in failing)
+    for task, blocker in schedule.skipped.items():
+        assert task in above(graph, blocker)
+        assert blocker in failing
+
+
+def test_the_head_of_the_longest_chain_starts_first() -> None:
+    graph = graph_of(
+        {"a": [], "b": [], "c": [], "after-b": ["b"], "after-c": ["c"], "end": ["after-c"]}
+    )
+    schedule = Schedule(graph, graph.order, 2)
+    assert schedule.ready() == ["p#c", "p#b"]
+    schedule.finish("p#c", ok=True)
+    assert schedule.ready() == ["p#after-c"]
+
+
+def test_equal_chains_start_by_name() -> None:
+    graph = graph_of({"z": [], "m": [], "a": []})
+    assert Schedule(graph, graph.order, 3).ready() == ["p#a", "p#m", "p#z"]
+
+
+def test_what_is_not_pending_counts_as_finished() -> None:
+    graph = graph_of({"lib": [], "left": ["lib"], "right": ["lib"], "app": ["left", "right"]})
+    schedule = Schedule(graph, graph.downstream(["p#left"]), 4)
+    assert schedule.ready() == ["p#left"]
+    schedule.finish("p#left", ok=True)
+    assert schedule.ready() == ["p#app"]
+    schedule.finish("p#app", ok=True)
+    assert schedule.done
+
+
+@pytest.mark.parametrize(
+    ("mode", "starts", "skipped"),
+    [
+        ("never", ["p#free"], {"p#mid": "p#lib", "p#app": "p#lib"}),
+        ("deps-ok", ["p#free"], {"p#mid": "p#lib", "p#app": "p#lib"}),
+        ("always", ["p#mid", "p#free"], {}),
+    ],
+)
+def test_a_dependency_that_was_broken_before_blocks_its_own_dependents_alone(
+    mode: Continue, starts: list[str], skipped: dict[str, str]
+) -> None:
+    graph = graph_of({"lib": [], "mid": ["lib"], "app": ["mid"], "free": []})
+    pending = ["p#mid", "p#app", "p#free"]
+    schedule = Schedule(graph, pending, 4, mode, broken=["p#lib"])
+    assert schedule.skipped == skipped
+    assert schedule.ready() == starts
+
+
+def test_after_a_failure_never_lets_the_running_end_and_starts_nothing() -> None:
+    graph = graph_of({"a": [], "b": [], "c": [], "d": ["b"]})
+    schedule = Schedule(graph, graph.order, 2, "never")
+    assert schedule.ready() == ["p#b", "p#a"]
+    assert schedule.finish("p#a", ok=False) == {"p#c": "p#a", "p#d": "p#a"}
+    assert schedule.ready() == []
+    assert not schedule.done
+    assert schedule.finish("p#b", ok=True) == {}
+    assert schedule.done
+
+
+def test_an_empty_pass_is_done() -> None:
+    assert Schedule(graph_of({"a": []}), [], 1).done
+
+
+def test_misuse_is_an_error() -> None:
+    graph = graph_of({"a": []})
+    with pytest.raises(ValueError, match="never ends"):
+        Schedule(graph, graph.order, 0)
+    with pytest.raises(KeyError):
+        Schedule(graph, graph.order, 1).finish("p#a", ok=True)
