@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from vxwatch.errors import UserError
 from vxwatch.model import TaskId
 
 Status = Literal[
@@ -106,7 +107,6 @@ class ServerExited:
     task: TaskId
     code: int
     asked: bool
-    tail: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """Something the user asked for cannot be done; the session goes on."""
+
+    error: UserError
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """The session is over and everything it owned is gone."""
 
@@ -156,6 +163,7 @@ Event = (
     | CycleEnded
     | Watching
     | Notice
+    | Refused
     | RunEnded
 )
 

@@ -1,0 +1,5 @@
+"""`python -m vxwatch` is `vx`."""
+
+from vxwatch.cli import main
+
+main()

@@ -1,0 +1,153 @@
+"""The commands of vx and their options. Each command imports its own machinery."""
+
+import difflib
+from typing import Any
+
+import click
+
+from vxwatch import __version__
+from vxwatch.errors import UserError
+
+USAGE_ERROR, INTERNAL_FAULT, INTERRUPTED = 2, 70, 130
+
+
+class Commands(click.Group):
+    """A group that names the nearest command when there is no such one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click's own, with a suggestion."""
+        near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+        if near and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+
+def start() -> int:
+    """Run the command line; return the exit code. No stack reaches a user but for a fault of ours."""
+    try:
+        code = vx.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except UserError as error:
+        from vxwatch.output import diagnostics
+
+        diagnostics.report(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as fault:  # noqa: BLE001 - the one place where a fault of ours ends
+        from vxwatch.output import diagnostics
+
+        diagnostics.report_fault(fault)
+        return INTERNAL_FAULT
+    return code if isinstance(code, int) else 0
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="vx %(version)s")
+def vx() -> None:
+    """The dev loop of a workspace.
+
+    Runs tasks in a sandbox, re-runs exactly what a change affects, keeps dev servers up, and
+    leaves no process behind.
+    """
+
+
+def _selection(command: Any) -> Any:
+    """The options that `run` and `watch` share."""
+    options = (
+        click.option("--all", "everywhere", is_flag=True, help="Every project that has the task."),
+        click.option(
+            "--filter",
+            "-F",
+            "filters",
+            multiple=True,
+            metavar="PATTERN",
+            help="Projects by name (`web`, `@acme/*`) or directory (`./apps`, `{apps/web}`).",
+        ),
+        click.option(
+            "--concurrency", metavar="N", help="Tasks at once: a count, or a share such as 50%."
+        ),
+        click.argument("words", nargs=-1, metavar="TASK... [-- ARGS]", type=click.UNPROCESSED),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class TaskCommand(click.Command):
+    """A command that keeps what follows `--` apart from its task names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click's own on what precedes the first `--`."""
+        cut = args.index("--") if "--" in args else len(args)
+        ctx.meta["vx.forwarded"] = tuple(args[cut + 1 :])
+        return super().parse_args(ctx, args[:cut])
+
+
+@vx.command(cls=TaskCommand)
+@_selection
+@click.option(
+    "--continue",
+    "keep_going",
+    type=click.Choice(["never", "deps-ok", "always"]),
+    default="never",
+    show_default=True,
+    help="After a failure: start nothing new, what does not depend on it, or all.",
+)
+@click.pass_context
+def run(ctx: click.Context, **given: Any) -> int:
+    """Run tasks and everything they depend on.
+
+    A server that is named stays in the foreground until it ends or Ctrl-C.
+    """
+    from vxwatch.cli.sessions import begin
+
+    return begin("run", forwarded=ctx.meta["vx.forwarded"], **given)
+
+
+@vx.command(cls=TaskCommand)
+@_selection
+@click.option(
+    "--debounce",
+    metavar="DURATION",
+    default="15ms",
+    show_default=True,
+    help="Quiet time after the last change before a cycle starts.",
+)
+@click.pass_context
+def watch(ctx: click.Context, **given: Any) -> int:
+    """Run tasks, then re-run what each change affects.
+
+    Servers stay up through every cycle. Ctrl-C ends everything.
+    """
+    from vxwatch.cli.sessions import begin
+
+    return begin("watch", forwarded=ctx.meta["vx.forwarded"], keep_going="deps-ok", **given)
+
+
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+
+
+@vx.command()
+@click.argument("task", required=False)
+@FORMAT
+def show(task: str | None, form: str) -> int:
+    """Show the projects and tasks, or one task as it is resolved."""
+    from vxwatch.cli.reading import show_tasks
+
+    return show_tasks(task, as_json=form == "json")
+
+
+@vx.command()
+@FORMAT
+def info(form: str) -> int:
+    """Show versions, the workspace, and whether this host can sandbox."""
+    from vxwatch.cli.reading import show_info
+
+    return show_info(as_json=form == "json")

@@ -1,0 +1,128 @@
+"""`vx show` and `vx info`: read the workspace and the host, change nothing."""
+
+import os
+import platform
+from dataclasses import asdict
+from typing import Any
+
+from vxwatch import __version__
+from vxwatch.errors import UserError
+from vxwatch.model import Task, Workspace
+from vxwatch.output import tables
+from vxwatch.workspace.discover import find_root, load_workspace
+
+
+def show_tasks(name: str | None, *, as_json: bool) -> int:
+    """Print every project with its tasks, or one task whole."""
+    here = os.path.realpath(os.getcwd())
+    workspace = load_workspace(find_root(here))
+    if name is not None:
+        return _show_one(workspace, name, here, as_json=as_json)
+    if as_json:
+        tables.write_json(_workspace(workspace))
+        return 0
+    rows = [
+        (task.id, _kind(task), task.description or _first_line(task.command))
+        for project in workspace.projects.values()
+        for task in project.tasks.values()
+    ]
+    if rows:
+        tables.columns(rows)
+    else:
+        tables.line("no task yet: write a [tasks.NAME] table into vx.toml")
+    return 0
+
+
+def _show_one(workspace: Workspace, name: str, here: str, *, as_json: bool) -> int:
+    from vxwatch.graph.tasks import plan
+    from vxwatch.workspace.select import select
+
+    relative = os.path.relpath(here, workspace.root)
+    chosen = select(
+        workspace,
+        [name],
+        directory="" if relative == "." else relative,
+        everywhere=False,
+        filters=(),
+    )
+    task = workspace.task(chosen.tasks[0])
+    graph = plan(workspace, [task.id])
+    value = {"id": task.id, **_task(task), "depends_on": list(graph.dependencies[task.id])}
+    if as_json:
+        tables.write_json(value)
+    else:
+        tables.fields(value)
+    return 0
+
+
+def show_info(*, as_json: bool) -> int:
+    """Print versions, the workspace, and the sandbox verdict of this host."""
+    import asyncio
+
+    from vxwatch.sandbox.probe import examine
+
+    here = os.path.realpath(os.getcwd())
+    try:
+        root: str | None = find_root(here)
+    except UserError:
+        root = None
+    verdict = asyncio.run(examine(os.environ, root or here))
+    programs = _programs(root or here)
+    value: dict[str, Any] = {
+        "vx": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "workspace": root or "none here",
+        "sandbox": "works" if verdict.ok else verdict.reason,
+        "fix": "" if verdict.ok else verdict.fix,
+        "programs": {name: path or "missing" for name, path in programs.items()},
+    }
+    missing = [name for name, path in programs.items() if path is None]
+    if missing:
+        value["install"] = "sudo apt-get install " + " ".join(PACKAGES[name] for name in missing)
+    if as_json:
+        tables.write_json(value)
+    else:
+        tables.fields(value)
+    return 0
+
+
+PACKAGES = {"bwrap": "bubblewrap", "socat": "socat", "git": "git"}
+"""The Debian package of each program vx calls."""
+
+
+def _programs(root: str) -> dict[str, str | None]:
+    from vxwatch.process.programs import resolve
+
+    path = os.environ.get("PATH", os.defpath)
+    return {name: resolve(name, path, root) for name in PACKAGES}
+
+
+def _kind(task: Task) -> str:
+    if task.command is None:
+        return "group"
+    kind = "server" if task.persistent else "task"
+    return f"{kind}, sandboxed" if task.sandbox is not None else kind
+
+
+def _first_line(command: str | None) -> str:
+    return command.strip().partition("\n")[0] if command else ""
+
+
+def _task(task: Task) -> dict[str, Any]:
+    value = asdict(task)
+    value["env_set"] = dict(task.env_set)
+    return value
+
+
+def _workspace(workspace: Workspace) -> dict[str, Any]:
+    projects = [
+        {
+            "name": project.name,
+            "dir": project.dir,
+            "dependencies": list(project.dependencies),
+            "tasks": {name: _task(task) for name, task in project.tasks.items()},
+        }
+        for project in workspace.projects.values()
+    ]
+    return {"root": workspace.root, "projects": projects}

@@ -1,0 +1,146 @@
+"""`vx run` and `vx watch` at the edge: environment, signals, output, exit code."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Literal, NoReturn
+
+from vxwatch.durations import parse_duration
+from vxwatch.errors import UserError
+from vxwatch.events import Emit, RunEnded, RunStarted
+from vxwatch.output import diagnostics
+from vxwatch.output.plain import Plain
+from vxwatch.output.style import Style, wants_colour
+from vxwatch.output.writer import Writer
+from vxwatch.session.planning import Options, Plan, make_plan
+from vxwatch.session.result import exit_code
+
+Verb = Literal["run", "watch"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FLUSH_PATIENCE = 2.0
+"""Seconds that a reader who stopped reading can hold up the end after a signal."""
+
+
+class Interrupted(BaseException):
+    """A signal came while there was no session to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
+    """Plan, run and end a session; return the exit code."""
+    # A signal that is ignored from the start (nohup, a script's `&`) stays ignored.
+    heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    try:
+        _heed(heeded)
+        options = _options(verb, forwarded, given, os.environ)
+        return _run(make_plan(options), options, heeded)
+    except Interrupted as interrupted:
+        return 128 + interrupted.number if verb == "run" else 0
+
+
+def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
+    writer = Writer()
+    patience: float | None = FLUSH_PATIENCE
+    try:
+        code, stopped = asyncio.run(_session(plan, options, _renderer(writer), heeded))
+        patience = FLUSH_PATIENCE if stopped else None
+    finally:
+        _heed(heeded)
+        writer.close(patience)
+    if writer.failure is not None:
+        diagnostics.report(UserError("output", f"cannot write output: {writer.failure.strerror}"))
+        return code or 1
+    return code
+
+
+async def _session(
+    plan: Plan, options: Options, emit: Emit, heeded: list[signal.Signals]
+) -> tuple[int, bool]:
+    """The session from its first event to its last; the exit code, and whether a signal ended it."""
+    from vxwatch.session.session import Session
+
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    session = Session(plan, options, emit, os.environ)
+    for number in heeded:
+        loop.add_signal_handler(number, session.interrupt, number)
+    emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
+    async with session:
+        await session.until_stopped(_verb(session))
+    outcomes = tuple(session.memory.outcomes.values())
+    emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
+    stopped = session.stop_signal is not None
+    if options.verb == "watch":
+        return 0, stopped
+    return exit_code(outcomes, session.stop_signal), stopped
+
+
+def _verb(session: Any) -> Any:
+    if session.options.verb == "watch":
+        from vxwatch.session.watching import watch
+
+        return watch(session)
+    from vxwatch.session.run import run
+
+    return run(session)
+
+
+def _renderer(writer: Writer) -> Plain:
+    terminal = os.isatty(1)
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    style = Style(colour=wants_colour(os.environ, terminal=terminal), unicode=encoding == "utf8")
+    return Plain(writer, style, ci=bool(os.environ.get("CI")))
+
+
+def _options(
+    verb: Verb, forwarded: tuple[str, ...], given: Mapping[str, Any], environ: Mapping[str, str]
+) -> Options:
+    if not given["words"]:
+        raise UserError("no-task", f"vx {verb} needs a task", "`vx show` lists what there is")
+    return Options(
+        verb=verb,
+        names=given["words"],
+        directory=os.path.realpath(os.getcwd()),
+        everywhere=given["everywhere"],
+        filters=given["filters"],
+        arguments=forwarded,
+        concurrency=_concurrency(given["concurrency"]),
+        keep_going=given["keep_going"],
+        grace=_seconds(environ.get("VX_KILL_GRACE", "2s"), "VX_KILL_GRACE"),
+        quiet=_seconds(given.get("debounce", "15ms"), "--debounce"),
+        poll=environ.get("VX_WATCH_POLL", "0") not in ("", "0"),
+    )
+
+
+def _seconds(text: str, name: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        hint = 'write a number with its unit: "500ms", "2s", "1m"'
+        raise UserError("bad-duration", f"{name}: {error}", hint) from None
+
+
+def _concurrency(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number = text.removesuffix("%")
+    if not number.isdecimal() or int(number) == 0:
+        message = f"--concurrency: expected a count or a share, got {text!r}"
+        raise UserError("bad-concurrency", message, "write 4, or 50% of the cores")
+    return int(number) if number == text else max(1, int(number) * (os.cpu_count() or 1) // 100)
+
+
+def _heed(numbers: list[signal.Signals]) -> None:
+    for number in numbers:
+        signal.signal(number, _interrupted)
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> NoReturn:
+    raise Interrupted(number)

@@ -1,0 +1,42 @@
+"""The text of errors: one place, so that `vx run` and `vx watch` say the same."""
+
+import sys
+import traceback
+
+from vxwatch.errors import ConfigError, Problem, UserError
+from vxwatch.output.text import printable
+
+
+def lines(error: UserError) -> list[str]:
+    """The error as lines: what happened and where, then indented what to do next."""
+    if isinstance(error, ConfigError):
+        return [line for problem in error.problems for line in _problem(problem)]
+    return [f"vx: {printable(error.message)}", *_indented(error.hint)]
+
+
+def report(error: UserError) -> None:
+    """Print the error on standard error."""
+    print("\n".join(lines(error)), file=sys.stderr)
+
+
+def report_fault(fault: BaseException) -> None:
+    """Print the short report of a fault of ours, with its stack, on standard error."""
+    trace = "".join(traceback.format_exception(fault))
+    print(
+        f"vx: internal error: {type(fault).__name__}: {fault}\n"
+        f"  This is a fault of vx, not of your workspace. Please report it with the lines below.\n{trace}",
+        file=sys.stderr,
+    )
+
+
+def _problem(problem: Problem) -> list[str]:
+    where = f"{problem.file}:{problem.line}" if problem.line else problem.file
+    field = f" {problem.field}:" if problem.field else ""
+    return [
+        f"{printable(where)}:{printable(field)} {printable(problem.message)}",
+        *_indented(problem.hint),
+    ]
+
+
+def _indented(hint: str) -> list[str]:
+    return [f"  {printable(part)}" for part in hint.splitlines()]

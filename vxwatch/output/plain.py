@@ -1,0 +1,232 @@
+"""Events as lines, for a terminal, a pipe and a CI log alike.
+
+One requested task streams raw, as if it ran alone; several requested tasks show their output
+as one block each when they end; a dependency is silent unless it fails; servers are prefixed
+with their name, line by line. vx's own lines always start a line of their own. No output is
+dropped: what a mode does not show at once is kept until it is known whether it must be shown.
+"""
+
+import tempfile
+from collections.abc import Awaitable
+from typing import Literal, assert_never
+
+from vxwatch.events import (
+    CycleEnded,
+    CycleStarted,
+    Event,
+    Notice,
+    Outcome,
+    Refused,
+    RunEnded,
+    RunStarted,
+    ServerExited,
+    ServerReady,
+    TaskEnded,
+    TaskOutput,
+    TaskStarted,
+    Watching,
+)
+from vxwatch.model import TaskId
+from vxwatch.output import diagnostics, text
+from vxwatch.output.lines import Lines
+from vxwatch.output.style import Style
+from vxwatch.output.writer import Writer
+
+Mode = Literal["raw", "lines", "prefix", "block", "quiet"]
+"""How a task's output is shown: at once as bytes, at once as whole lines, as prefixed lines,
+as a block at its end, or as a block only if it fails."""
+
+OUT, ERR = 1, 2
+IN_MEMORY = 1 << 20
+"""Bytes of one task's kept output that stay in memory; more goes to an unlinked file."""
+
+
+def mode_of(task: TaskId, run: RunStarted, *, ci: bool) -> Mode:
+    """How this task's output is shown in this run."""
+    if task in run.servers:
+        return "raw" if run.verb == "run" and run.planned == (task,) else "prefix"
+    if ci:
+        return "block"
+    one_shots = [t for t in run.requested if t not in run.servers]
+    if run.broad or task not in run.requested:
+        return "quiet"
+    if len(one_shots) > 1:
+        return "block"
+    return "lines" if run.servers else "raw"
+
+
+class Plain:
+    """The renderer. Calling it with an event never blocks; `drained` is the back-pressure."""
+
+    def __init__(self, writer: Writer, style: Style, *, ci: bool) -> None:
+        self._writer = writer
+        self._style = style
+        self._ci = ci
+        self._run: RunStarted | None = None
+        self._names: dict[TaskId, str] = {}
+        self._parts: dict[tuple[TaskId, str], Lines] = {}
+        self._kept: dict[TaskId, tempfile.SpooledTemporaryFile[bytes]] = {}
+        self._at_line_start = True
+
+    def drained(self) -> Awaitable[None]:
+        """Wait until the writer has room again."""
+        return self._writer.drained()
+
+    def __call__(self, event: Event, /) -> None:  # noqa: C901, PLR0912 - one arm per kind of event
+        """Show the event."""
+        match event:
+            case RunStarted():
+                self._run = event
+                self._names = _short_names(event)
+            case TaskOutput():
+                self._output(event)
+            case TaskEnded():
+                self._ended(event.outcome)
+            case ServerReady():
+                self._ready(event)
+            case ServerExited():
+                self._server_exited(event)
+            case CycleEnded():
+                self._cycle(event)
+            case Watching():
+                noun = "project" if event.projects == 1 else "projects"
+                self._line(f"watching {event.projects} {noun}", "dim")
+            case Notice():
+                self._line(f"{event.level}: {text.printable(event.text)}", event.level)
+                self._hint(event.hint)
+            case Refused():
+                for line in diagnostics.lines(event.error):
+                    self._line(line, "error")
+            case RunEnded():
+                self._summary(event)
+            case CycleStarted() | TaskStarted():
+                pass
+            case _:
+                assert_never(event)
+
+    def _output(self, event: TaskOutput) -> None:
+        mode = self._mode(event.task)
+        if mode == "raw":
+            self._raw(event.data, ERR if event.stream == "stderr" else OUT)
+        elif mode in ("block", "quiet"):
+            self._keep(event.task).write(event.data)
+        else:
+            lines = self._parts.setdefault((event.task, event.stream), Lines())
+            self._whole(event.task, lines.feed(event.data), mode)
+
+    def _whole(self, task: TaskId, data: bytes, mode: Mode) -> None:
+        if not data:
+            return
+        self._fresh_line()
+        if mode == "prefix":
+            prefix = self._style.prefix(self._names.get(task, task))
+            data = b"".join(prefix + line for line in data.splitlines(keepends=True))
+        self._raw(data, OUT)
+
+    def _ended(self, result: Outcome) -> None:
+        self._flush(result.task)
+        mode = self._mode(result.task)
+        kept = self._kept.pop(result.task, None)
+        failed = result.status == "failed"
+        watch = self._run is not None and self._run.verb == "watch"
+        shown = kept is not None and (mode == "block" or failed)
+        if failed or shown or (result.status == "ran" and (watch or self._broad())):
+            self._outcome(result)
+        if kept is not None:
+            if shown:
+                self._replay(kept)
+            kept.close()
+
+    def _replay(self, kept: "tempfile.SpooledTemporaryFile[bytes]") -> None:
+        kept.seek(0)
+        while piece := kept.read(1 << 16):
+            self._raw(piece, OUT)
+        self._fresh_line()
+
+    def _outcome(self, result: Outcome) -> None:
+        line = text.outcome(result)
+        if result.seconds:
+            line += f" ({text.duration(result.seconds)})"
+        self._line(f"{self._style.glyph(result.status)} {text.printable(line)}", result.status)
+        self._hint(result.hint)
+
+    def _ready(self, event: ServerReady) -> None:
+        self._flush(event.task)
+        where = " " + " ".join(event.urls) if event.urls else ""
+        again = " again" if event.restarted else ""
+        self._line(f"{self._style.glyph('ready')} {event.task} ready{again}{where}", "ready")
+
+    def _server_exited(self, event: ServerExited) -> None:
+        self._flush(event.task)
+        if not event.asked:
+            glyph = self._style.glyph("failed")
+            self._line(f"{glyph} {event.task} ended by itself: {text.code(event.code)}", "failed")
+
+    def _cycle(self, event: CycleEnded) -> None:
+        if self._run is not None and self._run.verb == "watch":
+            self._line(
+                text.cycle(event.number, event.outcomes, event.kept, event.seconds, event.paths),
+                "dim",
+            )
+
+    def _summary(self, event: RunEnded) -> None:
+        for task in {task for task, _ in self._parts}:
+            self._flush(task)
+        if self._run is not None and self._run.verb == "watch":
+            self._line("stopped", "dim")
+            return
+        if event.signal is not None:
+            self._line(f"stopped by {text.SIGNALS.get(event.signal, event.signal)}", "dim")
+        self._line(f"{text.counts(event.outcomes)} in {text.duration(event.seconds)}", "dim")
+        for status in ("skipped", "failed"):
+            for result in event.outcomes:
+                if result.status == status:
+                    self._outcome(result)
+
+    def _mode(self, task: TaskId) -> Mode:
+        return mode_of(task, self._run, ci=self._ci) if self._run else "raw"
+
+    def _broad(self) -> bool:
+        return self._run is not None and self._run.broad
+
+    def _keep(self, task: TaskId) -> "tempfile.SpooledTemporaryFile[bytes]":
+        if task not in self._kept:
+            self._kept[task] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed at the task's end
+        return self._kept[task]
+
+    def _flush(self, task: TaskId) -> None:
+        for stream in ("stdout", "stderr"):
+            lines = self._parts.pop((task, stream), None)
+            if lines is not None:
+                self._whole(task, lines.end(), self._mode(task))
+
+    def _line(self, line: str, look: str) -> None:
+        self._fresh_line()
+        self._raw(self._style.paint(line, look).encode(errors="backslashreplace") + b"\n", OUT)
+
+    def _hint(self, hint: str) -> None:
+        for part in hint.splitlines():
+            self._line("  " + text.printable(part), "hint")
+
+    def _fresh_line(self) -> None:
+        if not self._at_line_start:
+            self._raw(b"\n", OUT)
+
+    def _raw(self, data: bytes, fd: int) -> None:
+        if data:
+            self._writer.write(fd, data)
+            self._at_line_start = data.endswith(b"\n")
+
+
+def _short_names(run: RunStarted) -> dict[TaskId, str]:
+    """Prefixes of servers: the project where that is enough to tell them apart, padded alike."""
+    projects = [task.rpartition("#")[0] for task in run.servers]
+    unique = (
+        len(set(projects)) == len(projects)
+        and len({t.rpartition("#")[2] for t in run.servers}) == 1
+    )
+    names = {task: task.rpartition("#")[0 if unique else 2] for task in sorted(run.servers)}
+    if len(set(names.values())) != len(names):
+        names = {task: task for task in names}
+    width = max((len(name) for name in names.values()), default=0)
+    return {task: name.ljust(width) for task, name in names.items()}

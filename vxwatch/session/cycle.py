@@ -1,0 +1,90 @@
+"""One pass over the graph: which of the pending tasks must run, and running them in order.
+
+A cycle looks at the pending tasks only; everything else keeps its outcome. It owns the tasks
+in flight: when it is cancelled, their trees are ended politely before it returns.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded
+from vxwatch.graph.schedule import Schedule
+from vxwatch.session.execute import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from vxwatch.model import Task, TaskId
+    from vxwatch.session.session import Session
+
+
+class Cycle:
+    """`await Cycle(...).run()`, once."""
+
+    def __init__(
+        self, session: "Session", number: int, pending: "Collection[TaskId]", paths: tuple[str, ...]
+    ) -> None:
+        self._session = session
+        self._number = number
+        self._pending = frozenset(pending)
+        self._paths = paths
+        self._ended: asyncio.Queue[Outcome] = asyncio.Queue()
+        self._outcomes: list[Outcome] = []
+
+    async def run(self) -> CycleEnded:
+        """Bring every pending task up to date, or say what stood in the way."""
+        session = self._session
+        begun = asyncio.get_running_loop().time()
+        graph, options = session.plan.graph, session.options
+        session.emit(CycleStarted(self._number, self._paths, tuple(self._pending)))
+        limit = session.plan.concurrency(options)
+        broken = session.memory.broken
+        schedule = Schedule(graph, self._pending, limit, options.keep_going, broken)
+        self._skip(schedule.skipped)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for task_id in schedule.ready():
+                    group.create_task(self._one(session.workspace.task(task_id)))
+                if schedule.done:
+                    break
+                outcome = await self._ended.get()
+                self._skip(schedule.finish(outcome.task, ok=outcome.ok))
+        return self._result(asyncio.get_running_loop().time() - begun)
+
+    async def _one(self, task: "Task") -> None:
+        outcome = await self._outcome(task)
+        self._note(outcome)
+        self._ended.put_nowait(outcome)
+
+    def _note(self, outcome: Outcome) -> None:
+        self._session.memory.record(outcome)
+        if self._session.workspace.task(outcome.task).command is not None:
+            self._outcomes.append(outcome)
+            self._session.emit(TaskEnded(outcome))
+
+    async def _outcome(self, task: "Task") -> Outcome:
+        session = self._session
+        if task.command is None:
+            return Outcome(task.id, "fresh")
+        if task.persistent is not None:
+            fingerprint = session.keys.fingerprint(task.id)
+            return await session.server(task).ensure(task, fingerprint)
+        key = session.keys.key(task.id)
+        if session.memory.settled.get(task.id) == key:
+            return Outcome(task.id, "fresh")
+        session.memory.settled.pop(task.id, None)
+        outcome = await execute(session, task)
+        if outcome.status == "ran":
+            session.memory.settled[task.id] = key
+        return outcome
+
+    def _skip(self, skipped: "Mapping[TaskId, TaskId]") -> None:
+        for task_id, blocker in skipped.items():
+            self._note(Outcome(task_id, "skipped", blocked_by=blocker))
+
+    def _result(self, seconds: float) -> CycleEnded:
+        moved = sum(1 for o in self._outcomes if o.status not in ("fresh", "kept"))
+        kept = self._session.plan.commands - moved
+        ended = CycleEnded(self._number, tuple(self._outcomes), kept, seconds, self._paths)
+        self._session.emit(ended)
+        return ended

@@ -1,0 +1,74 @@
+"""One one-shot task, once: start it, wait for it, say how it ended.
+
+Expected failure is a value: a task that fails, cannot be started or takes too long is an
+`Outcome`. Cancelling starts the polite stop of its tree and never cuts it short.
+"""
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING, Literal
+
+from vxwatch.durations import format_duration
+from vxwatch.errors import UserError
+from vxwatch.events import Outcome, TaskOutput, TaskStarted
+from vxwatch.process.tree import LaunchError
+from vxwatch.session.unit import bounded, stop, unit
+
+if TYPE_CHECKING:
+    from vxwatch.model import Task
+    from vxwatch.process.tree import Exit
+    from vxwatch.session.session import Session
+
+TIMED_OUT = 124
+"""The exit code of a task that was ended by its timeout, as timeout(1) has it."""
+
+
+def command_line(task: "Task", arguments: tuple[str, ...]) -> str:
+    """The task's command with forwarded arguments appended, each quoted for the shell."""
+    assert task.command is not None
+    return " ".join((task.command, *map(shlex.quote, arguments)))
+
+
+async def execute(session: "Session", task: "Task") -> Outcome:
+    """Run the task to its end."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+
+    async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        session.emit(TaskOutput(task.id, stream, data))
+        await session.emit.drained()
+
+    command = command_line(task, session.arguments(task))
+    session.emit(TaskStarted(task.id, command))
+    timeout = task.timeout if task.timeout is not None else session.workspace.timeout
+    try:
+        async with unit(session, task, command, on_output) as live:
+            end = await bounded(live.tree, timeout)
+            late = end is None
+            if end is None:
+                end = await stop(session, task, live.tree)
+    except LaunchError as error:
+        return Outcome(task.id, "failed", error.code, detail=error.message)
+    except UserError as error:
+        return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
+    detail = _detail(end)
+    if late:
+        assert timeout is not None
+        detail = f"timed out after {format_duration(timeout)}"
+    return Outcome(
+        task.id,
+        "failed" if late or end.code else "ran",
+        TIMED_OUT if late else end.code,
+        seconds=loop.time() - begun,
+        detail=detail,
+        cpu=end.cpu,
+        peak_rss=end.peak_rss,
+    )
+
+
+def _detail(end: "Exit") -> str:
+    if not end.started:
+        return "its sandbox could not be built"
+    if end.output_cut:
+        return "its output was cut: a process it left behind still held it open"
+    return ""

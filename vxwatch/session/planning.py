@@ -1,0 +1,76 @@
+"""What the user asked for, turned into the tasks of a session: options in, a plan out."""
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from vxwatch.graph.tasks import Graph, plan
+from vxwatch.workspace.discover import find_root, load_workspace
+from vxwatch.workspace.select import select
+
+if TYPE_CHECKING:
+    from vxwatch.model import TaskId, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of `vx run` or `vx watch`, checked.
+
+    `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
+    the workspace or the machine says.
+    """
+
+    verb: Literal["run", "watch"]
+    names: tuple[str, ...]
+    directory: str
+    everywhere: bool = False
+    filters: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    concurrency: int | None = None
+    keep_going: Literal["never", "deps-ok", "always"] = "never"
+    grace: float = 2.0
+    quiet: float = 0.015
+    poll: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The tasks of a session, in one graph.
+
+    `requested` keeps the order of the command line; `commands` counts the tasks that have a
+    command, groups left out; `broad` says that projects were selected, not named.
+    """
+
+    workspace: "Workspace"
+    requested: "tuple[TaskId, ...]"
+    graph: Graph
+    broad: bool
+    commands: int
+
+    @property
+    def servers(self) -> "frozenset[TaskId]":
+        """The persistent tasks of the plan."""
+        return frozenset(t for t in self.graph.order if self.workspace.task(t).persistent)
+
+    def concurrency(self, options: Options) -> int:
+        """How many tasks may run at once."""
+        return options.concurrency or self.workspace.concurrency or os.cpu_count() or 1
+
+
+def make_plan(options: Options) -> Plan:
+    """Load the workspace around the working directory and plan what was asked for.
+
+    Raises `ConfigError` with every fault of every config, `UserError` for a wrong name.
+    """
+    workspace = load_workspace(find_root(options.directory))
+    here = os.path.relpath(options.directory, workspace.root)
+    selection = select(
+        workspace,
+        options.names,
+        directory="" if here == "." else here,
+        everywhere=options.everywhere,
+        filters=options.filters,
+    )
+    graph = plan(workspace, selection.tasks)
+    commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
+    return Plan(workspace, selection.tasks, graph, selection.broad, commands)

@@ -1,0 +1,35 @@
+"""`vx run`: one cycle in which everything may have changed, then the servers that were asked for.
+
+Servers that were only dependencies end when nothing needs them any more. The first exit of a
+server that is held in the foreground ends the session.
+"""
+
+from typing import TYPE_CHECKING
+
+from vxwatch.session.cycle import Cycle
+
+if TYPE_CHECKING:
+    from vxwatch.model import TaskId
+    from vxwatch.session.session import Session
+
+
+async def run(session: "Session") -> None:
+    """Run the plan; return when it is done and no held server is left to wait for."""
+    ended = await Cycle(session, 1, session.plan.graph.order, ()).run()
+    held = [task for task in session.plan.requested if task in session.plan.servers]
+    if not all(outcome.ok for outcome in ended.outcomes):
+        return
+    await session.stop_servers(session.plan.servers - _needed(session, held))
+    if held:
+        await session.server_exited.wait()
+
+
+def _needed(session: "Session", held: "list[TaskId]") -> "set[TaskId]":
+    """The held servers and all that they depend on."""
+    needed, waiting = set(held), list(held)
+    while waiting:
+        for dependency in session.plan.graph.dependencies[waiting.pop()]:
+            if dependency not in needed:
+                needed.add(dependency)
+                waiting.append(dependency)
+    return needed

@@ -1,0 +1,172 @@
+"""The owner of every lifetime: nursery, sandbox runtime, servers, and what is known so far.
+
+A session outlives its cycles. Every way it can end goes through its block's end: Ctrl-C,
+SIGTERM, SIGHUP, a failed run, an internal fault, the end of a normal run. When the block is
+left no process that a task started is alive. A signal starts the end; a second one hurries it
+by setting `hurry`, for which every grace period waits as well. Nothing interrupts it.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Collection, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from vxwatch.errors import UserError
+from vxwatch.events import Emit, Outcome
+from vxwatch.process.nursery import Nursery
+from vxwatch.process.programs import resolve
+from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.session.servers import Server
+
+if TYPE_CHECKING:
+    from vxwatch.model import Task, TaskId, Workspace
+    from vxwatch.session.planning import Options, Plan
+
+DEFAULT_GRACE = 2.0
+"""Seconds between the polite signal and SIGKILL."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the session knows about its tasks.
+
+    `outcomes` holds the last real outcome of each task, `broken` those of them whose outcome
+    blocks what depends on them; `settled` the key under which a task
+    last succeeded, dropped before it runs again, so that a crash or a failure half-way never
+    leaves a task looking fresh.
+    """
+
+    outcomes: "dict[TaskId, Outcome]" = field(default_factory=dict)
+    broken: "set[TaskId]" = field(default_factory=set)
+    settled: "dict[TaskId, str]" = field(default_factory=dict)
+
+    def record(self, outcome: Outcome) -> None:
+        """Remember how a task ended; `kept` and `fresh` say that the earlier outcome stands."""
+        if outcome.status not in ("kept", "fresh") or outcome.task not in self.outcomes:
+            self.outcomes[outcome.task] = outcome
+        (self.broken.discard if outcome.ok else self.broken.add)(outcome.task)
+
+
+class Session:
+    """`async with Session(...)`: what lives from the first cycle to the end of vx."""
+
+    def __init__(
+        self, plan: "Plan", options: "Options", emit: Emit, environ: Mapping[str, str]
+    ) -> None:
+        self.plan = plan
+        self.options = options
+        self.emit = emit
+        self.environ = environ
+        self.memory = Memory()
+        self.live: dict[TaskId, asyncio.Event] = {}
+        self.servers: dict[TaskId, Server] = {}
+        self.hurry = asyncio.Event()
+        self.stopping = asyncio.Event()
+        self.stop_signal: int | None = None
+        self.server_exited = asyncio.Event()
+        self.group = asyncio.TaskGroup()
+        self.nursery: Nursery
+        self.sandbox: SandboxRuntime
+        self._stack = AsyncExitStack()
+        self.shell = _shell(environ, plan.workspace.root)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self.nursery = await stack.enter_async_context(Nursery.open())
+            runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
+            self.sandbox = await stack.enter_async_context(runtime)
+            await stack.enter_async_context(self.group)
+            stack.push_async_callback(self.stop_servers)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, fault, trace)
+
+    @property
+    def workspace(self) -> "Workspace":
+        """The workspace as it was last loaded."""
+        return self.plan.workspace
+
+    @property
+    def polite_signal(self) -> int:
+        """The signal that asks a tree to end: the one vx got, else SIGTERM."""
+        return self.stop_signal or signal.SIGTERM
+
+    def directory(self, task: "Task") -> str:
+        """The absolute directory of the task's project."""
+        return os.path.join(self.workspace.root, self.workspace.projects[task.project].dir).rstrip(
+            "/"
+        )
+
+    def arguments(self, task: "Task") -> tuple[str, ...]:
+        """What was given after `--`, for requested tasks only."""
+        return self.options.arguments if task.id in self.plan.requested else ()
+
+    def grace(self, task: "Task") -> float:
+        """Seconds this task gets between the polite signal and SIGKILL."""
+        return self.options.grace if task.grace is None else task.grace
+
+    def interrupt(self, number: int) -> None:
+        """Begin the end because signal `number` came; hurry it if it has begun."""
+        if self.stopping.is_set():
+            self.hurry.set()
+            return
+        self.stop_signal = number
+        self.stopping.set()
+
+    def server(self, task: "Task") -> Server:
+        """The session's server for this task, up or not."""
+        if task.id not in self.servers:
+            self.servers[task.id] = Server(self, task)
+        return self.servers[task.id]
+
+    def server_ended(self, task: "TaskId", code: int) -> None:
+        """A server that was ready ended by itself."""
+        status = "failed" if code else "ran"
+        self.memory.outcomes[task] = Outcome(task, status, code, detail="ended by itself")
+        self.server_exited.set()
+
+    async def until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work until it is done or a signal asks for the end.
+
+        On a signal the tasks in flight and the servers are ended together, each as soon as
+        what depends on it is gone.
+        """
+        async with asyncio.TaskGroup() as group:
+            job = group.create_task(work)
+            stop = group.create_task(self.stopping.wait())
+            await asyncio.wait({job, stop}, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+            if not job.done():
+                job.cancel()
+                await self.stop_servers()
+
+    async def stop_servers(self, only: "Collection[TaskId] | None" = None) -> None:
+        """End these servers (None: all) for good, each after what depends on it is gone."""
+        async with asyncio.TaskGroup() as group:
+            for task_id, server in self.servers.items():
+                if only is None or task_id in only:
+                    group.create_task(self._stop_server(task_id, server))
+
+    async def _stop_server(self, task_id: "TaskId", server: Server) -> None:
+        for dependent in self.plan.graph.downstream([task_id]) - {task_id}:
+            if dependent in self.live:
+                await self.live[dependent].wait()
+        await server.end(for_good=True)
+
+
+def _shell(environ: Mapping[str, str], root: str) -> str:
+    found = resolve("sh", environ.get("PATH", os.defpath), root)
+    if found is None:
+        raise UserError("no-shell", "no `sh` on PATH", "install a POSIX shell, or put it on PATH")
+    return found

@@ -1,0 +1,90 @@
+"""One live tree of one task, boxed or not: what a one-shot task and a server have in common.
+
+`unit()` owns the tree, its box and its place among the session's live units; when the block
+is left, whatever the way, the tree is dead and its box is taken back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from vxwatch.process.environment import task_environment
+from vxwatch.process.nursery import Launch, OnOutput
+from vxwatch.session.race import race
+
+if TYPE_CHECKING:
+    from vxwatch.model import Task
+    from vxwatch.process.tree import Exit, Tree
+    from vxwatch.session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A task whose tree is alive."""
+
+    task: "Task"
+    tree: "Tree"
+
+
+@asynccontextmanager
+async def unit(
+    session: "Session",
+    task: "Task",
+    command: str,
+    on_output: OnOutput,
+    stdin: Literal["null", "held"] = "null",
+) -> AsyncIterator[Unit]:
+    """Start the task's tree and own it.
+
+    Raises `LaunchError` when the command's shell cannot be started and `UserError` when its
+    sandbox refuses to be built.
+    """
+    environment = task_environment(session.environ, task=task, workspace=session.workspace)
+    gone = session.live.setdefault(task.id, asyncio.Event())
+    gone.clear()
+    try:
+        if task.sandbox is None:
+            launch = Launch(
+                argv=(session.shell, "-c", command),
+                cwd=session.directory(task),
+                env=environment,
+                stdin=stdin,
+            )
+            async with _tree(session, task, launch, on_output) as tree:
+                yield Unit(task, tree)
+        else:
+            await session.sandbox.ensure()
+            box = await session.sandbox.box(task, command, environment, stdin)
+            try:
+                async with _tree(session, task, box.launch, on_output) as tree:
+                    await box.open(tree)
+                    yield Unit(task, tree)
+            finally:
+                await box.close()
+    finally:
+        del session.live[task.id]
+        gone.set()
+
+
+@asynccontextmanager
+async def _tree(
+    session: "Session", task: "Task", launch: Launch, on_output: OnOutput
+) -> AsyncIterator["Tree"]:
+    tree = await session.nursery.launch(launch, on_output)
+    try:
+        yield tree
+    finally:
+        await stop(session, task, tree)
+
+
+async def stop(session: "Session", task: "Task", tree: "Tree") -> "Exit":
+    """End the tree politely, then surely; at once when it has ended already."""
+    return await tree.stop(session.polite_signal, session.grace(task), session.hurry)
+
+
+async def bounded(tree: "Tree", limit: float | None) -> "Exit | None":
+    """The tree's exit, or None when `limit` seconds passed first."""
+    late = await race(tree.wait(), within=limit) is None
+    return None if late else await tree.wait()
