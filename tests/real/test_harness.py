@@ -84,9 +84,7 @@ def test_the_server_puppet_tells_its_life(ws: Workspace) -> None:
     server = ws.stranger("server.py", f"port={port}", f"log={ws.logs}/web", "helper=1")
     ws.wait_steps("web", "listen", 1)
     assert get(port, "/pid", host="127.0.0.1") == str(server.pid)
-    assert ws.processes() == [seen for seen in ws.processes() if seen.argv == ("sleep", "600")], (
-        "a stranger is no process of vx"
-    )
+    assert ws.processes() == []  # a stranger and its tree are none of vx's
     server.terminate()
     assert server.wait() == 0
     assert ws.steps("web") == ["start", "helper", "listen", "sig15", "clean"]
