@@ -1,7 +1,6 @@
 """Which lines a person sees for which events."""
 
 import pytest
-from typing_extensions import override
 
 from vxwatch.errors import ConfigError, Problem
 from vxwatch.events import (
@@ -29,7 +28,6 @@ class Paper(Writer):
     def __init__(self) -> None:
         self.text = b""
 
-    @override
     def write(self, fd: int, data: bytes) -> None:
         self.text += data
 
