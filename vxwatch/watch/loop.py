@@ -1,0 +1,174 @@
+"""The feed of the watch loop: settled sets of paths that really changed.
+
+A change of content in the scope, made at any time after the feed was entered, is in a set
+given after it settled; none is lost between two calls, while a cycle runs, or when a call is
+cancelled. A set waits for a git operation to end, and for the pause of a loop that tasks make
+among themselves. The feed knows nothing of tasks.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Self
+
+from vxwatch.watch.debounce import QUIET, Debounce
+from vxwatch.watch.gitlock import GitLock
+from vxwatch.watch.judge import LoopGuard, Verdict
+from vxwatch.watch.scope import Scope
+from vxwatch.watch.watcher import Watcher
+
+_LOCK_BOUND = 10.0
+_LOCK_LOOK = 0.02
+_MOST_NAMED = 3
+
+
+class ChangeFeed:
+    """Entered, it watches; `next` gives what changed. Leaving ends the watcher.
+
+    `refresh` looks at paths and `rescan` through a directory; both give the paths whose
+    content, mode bit, link target or existence is another one than when they were last looked
+    at. A path may name a directory that came or went. Both are called on the event loop. Have
+    them see the files for the first time after the feed was entered.
+    """
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        root: str,
+        refresh: Callable[[Collection[str]], frozenset[str]],
+        rescan: Callable[[str], frozenset[str]],
+        notice: Callable[[str], None],
+        *,
+        quiet: float = QUIET,
+    ) -> None:
+        self._watcher = watcher
+        self._refresh = refresh
+        self._rescan = rescan
+        self._notice = notice
+        self._quiet = quiet
+        self._lock = GitLock(root)
+        self._guard = LoopGuard()
+        self._debounce = Debounce(quiet)
+        self._paths: dict[str, bool] = {}
+        self._trees: dict[str, bool] = {}
+        self._running = 0
+        self._ended = float("-inf")
+        self._woken = asyncio.Event()
+        self._collecting: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Return once changes are seen."""
+        await self._watcher.__aenter__()
+        self._debounce = Debounce(max(0.0, self._quiet - self._watcher.settles))
+        self._collecting = asyncio.get_running_loop().create_task(self._collect())
+        self._collecting.add_done_callback(lambda _: self._woken.set())
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        """End the collecting, then the watcher."""
+        try:
+            if self._collecting is not None:
+                self._collecting.cancel()
+                await asyncio.wait([self._collecting])
+        finally:
+            await self._watcher.__aexit__(*exc_info)
+
+    async def next(self) -> frozenset[str]:
+        """Wait until something changed and settled, and give it. One call at a time."""
+        while True:
+            await self._settled()
+            if changed := self._judge():
+                return changed
+
+    @contextlib.contextmanager
+    def cycle(self) -> Iterator[None]:
+        """Stands around a time in which tasks run: what changes in it may be their work."""
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._ended = asyncio.get_running_loop().time()
+
+    def replace(self, scope: Scope) -> None:
+        """Watch this scope from now on, without losing a change in what both hold."""
+        self._watcher.replace(scope)
+
+    async def _collect(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            batch = await self._watcher.next()
+            now = clock()
+            foreign = not self._running and now > self._ended + self._watcher.lag
+            for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
+                for path in told:
+                    kept[path] = foreign or kept.get(path, False)
+            self._debounce.event(now)
+            self._woken.set()
+
+    async def _settled(self) -> None:
+        """Return when there is something to judge, and git is not at work."""
+        clock = asyncio.get_running_loop().time
+        git_until: float | None = None
+        while True:
+            self._woken.clear()
+            if self._collecting is not None and self._collecting.done():
+                self._collecting.result()
+            due = min(filter(None, (self._debounce.due(), self._guard.due())), default=None)
+            if due is None or due > clock():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(due):
+                        await self._woken.wait()
+            elif not self._lock.held():
+                return
+            else:
+                git_until = git_until or clock() + _LOCK_BOUND
+                await self._git_done(git_until)
+
+    async def _git_done(self, until: float) -> None:
+        clock = asyncio.get_running_loop().time
+        while self._lock.held():
+            if clock() >= until:
+                self._notice(f"{self._lock.path} has been there for long: not waiting for it")
+                self._lock.give_up()
+            else:
+                await asyncio.sleep(_LOCK_LOOK)
+        self._debounce.clear()
+        self._debounce.event(clock())
+
+    def _judge(self) -> frozenset[str]:
+        """Look at what was collected, and give what to react to now."""
+        paths, trees = self._paths, self._trees
+        self._paths, self._trees = {}, {}
+        self._debounce.clear()
+        now = asyncio.get_running_loop().time()
+        changed = set(self._refresh(paths) if paths else ())
+        foreign = any(paths.get(path, True) for path in changed)
+        for tree in _outermost(trees):
+            found = self._rescan(tree)
+            foreign |= trees[tree] and bool(found)
+            changed |= found
+        verdict = self._guard.sift(frozenset(changed), foreign, now)
+        self._name(verdict)
+        return verdict.react | self._guard.release(now)
+
+    def _name(self, verdict: Verdict) -> None:
+        if not verdict.named:
+            return
+        names = sorted(verdict.named)
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        self._notice(
+            f"{', '.join(names[:_MOST_NAMED])}{more}: changed in every cycle it caused. If a task "
+            "writes it, declare it in the task's cache.outputs or git-ignore it; "
+            f"the next cycle it causes waits {verdict.pause:.0f} s, then longer"
+        )
+
+
+def _outermost(directories: Iterable[str]) -> list[str]:
+    """Those that lie in no other one of them."""
+    found: list[str] = []
+    for path in sorted(directories, key=lambda path: path.split("/") if path else []):
+        inside = found and (found[-1] == "" or path.startswith(found[-1] + "/"))
+        if not inside or (found[-1] == "" and path.startswith("/")):
+            found.append(path)
+    return found
