@@ -29,12 +29,13 @@ check:
 
 bench:
 	@.ci/setup bench
+	$(VENV)/python bench/peers.py
 	$(VENV)/python bench/latency.py $(ARGS)
 
 lock:
 	.ci/lock
 
 clean:
-	rm -rf .venv .coverage* .hypothesis .*_cache fixtures/webapp/node_modules
+	rm -rf .venv .coverage* .hypothesis .*_cache bench/.peers fixtures/webapp/node_modules
 	rm -rf fixtures/webapp/apps/web/dist fixtures/webapp/apps/web/node_modules fixtures/webapp/packages/ui/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
