@@ -40,7 +40,7 @@ def fault(pattern: str) -> str | None:
     if "\0" in body:
         return "no file name holds a NUL character"
     try:
-        alternatives = _expand(body)
+        alternatives = expand(body)
     except ValueError:
         return f"its braces stand for more than {_EXPANSIONS} patterns"
     return next((found for found in map(_misplaced, alternatives) if found), None)
@@ -66,7 +66,7 @@ class Matcher:
             positive = not pattern.startswith("!")
             if not rules or rules[-1][0] is not positive:
                 rules.append((positive, []))
-            rules[-1][1].extend(map(_parts, _expand(pattern.removeprefix("!"))))
+            rules[-1][1].extend(map(split, expand(pattern.removeprefix("!"))))
         self._rules = [(positive, _Group(group)) for positive, group in reversed(rules)]
         self._named = _Names(p for positive, group in rules if positive for p in group)
 
@@ -117,6 +117,38 @@ def overlap(these: Sequence[str], those: Sequence[str]) -> tuple[str, str] | Non
     return None
 
 
+def expand(pattern: str) -> list[str]:
+    """The pattern without its braces: all that they stand for.
+
+    Raises `ValueError` if they stand for too many.
+    """
+    if "{" not in pattern:
+        return [pattern]
+    import bracex  # noqa: PLC0415 - only patterns with braces pay for it
+
+    try:
+        return bracex.expand(pattern, keep_escapes=True, limit=_EXPANSIONS)
+    except bracex.ExpansionLimitException as error:
+        raise ValueError(pattern) from error
+
+
+def split(pattern: str) -> Parts:
+    """The parts of a pattern without braces and `!`, in their shortest form."""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if not parts or pattern.endswith("/"):
+        parts.append("**")
+    if parts[-2:] == ["**", "*"]:
+        parts.pop()
+    return tuple(p for i, p in enumerate(parts) if p != "**" or parts[i - 1 : i] != ["**"])
+
+
+def literal(part: str) -> str | None:
+    """The name that the part spells out, or None if it has a wildcard."""
+    if not _UNESCAPED.fullmatch(part):
+        return None
+    return re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL) if "\\" in part else part
+
+
 class _Group:
     """Patterns of one sign: cheap tests for the plain ones, one expression for the rest."""
 
@@ -130,8 +162,8 @@ class _Group:
         prefixes: set[str] = set()
         for parts in patterns:
             *directory, last = parts
-            path = _join(map(_literal, directory))
-            name = _literal(last)
+            path = _join(map(literal, directory))
+            name = literal(last)
             if path is None or (name is None and last != "**"):
                 self._wild.append(parts)
             elif name is None:
@@ -165,8 +197,8 @@ class _Names:
         paths: set[str] = set()
         lasts: set[str] = set()
         for parts in patterns:
-            last = _literal(parts[-1])
-            path = _join(map(_literal, parts))
+            last = literal(parts[-1])
+            path = _join(map(literal, parts))
             if path is not None:
                 paths.add(path)
             elif last is not None:
@@ -186,42 +218,14 @@ class _Names:
         return self._expression.fullmatch(path) is not None
 
 
-def _expand(pattern: str) -> list[str]:
-    """The pattern with its braces written out; `ValueError` if they are too many."""
-    if "{" not in pattern:
-        return [pattern]
-    import bracex  # noqa: PLC0415 - only patterns with braces pay for it
-
-    try:
-        return bracex.expand(pattern, keep_escapes=True, limit=_EXPANSIONS)
-    except bracex.ExpansionLimitException as error:
-        raise ValueError(pattern) from error
-
-
 def _misplaced(pattern: str) -> str | None:
     if pattern.startswith(("/", "~")):
         return "a pattern is relative, never absolute"
     if ".." in pattern.split("/"):
         return 'a pattern stays inside its directory, ".." leaves it'
-    if _parts(pattern) == ("**",) and "*" not in pattern:
+    if split(pattern) == ("**",) and "*" not in pattern:
         return 'it names no file; "**" means all of them'
     return None
-
-
-def _parts(pattern: str) -> Parts:
-    parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    if not parts or pattern.endswith("/"):
-        parts.append("**")
-    if parts[-2:] == ["**", "*"]:
-        parts.pop()
-    return tuple(p for i, p in enumerate(parts) if p != "**" or parts[i - 1 : i] != ["**"])
-
-
-def _literal(part: str) -> str | None:
-    """The name that the part spells out, or None if it has a wildcard."""
-    if not _UNESCAPED.fullmatch(part):
-        return None
-    return re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL) if "\\" in part else part
 
 
 def _join(names: Iterable[str | None]) -> str | None:
@@ -232,7 +236,7 @@ def _join(names: Iterable[str | None]) -> str | None:
 def _root(parts: Parts) -> str:
     names: list[str] = []
     for part in parts:
-        name = _literal(part)
+        name = literal(part)
         if name is None:
             break
         names.append(name)
@@ -241,7 +245,7 @@ def _root(parts: Parts) -> str:
 
 def _with_content(parts: Parts) -> list[Parts]:
     """The pattern, and, where it may name a directory, the pattern of what that holds."""
-    return [parts] if _literal(parts[-1]) is None else [parts, (*parts, "**")]
+    return [parts] if literal(parts[-1]) is None else [parts, (*parts, "**")]
 
 
 def _compile(patterns: Iterable[Parts]) -> re.Pattern[str]:
@@ -255,8 +259,8 @@ def _compile(patterns: Iterable[Parts]) -> re.Pattern[str]:
 def _may_meet(this: str, that: str) -> bool:
     return any(
         _meet(_spread(one, other), _spread(other, one), "**", _parts_meet)
-        for one in map(_parts, _expand(this))
-        for other in map(_parts, _expand(that))
+        for one in map(split, expand(this))
+        for other in map(split, expand(that))
     )
 
 
@@ -322,16 +326,16 @@ def _taken_back(pattern: str, later: Iterable[str]) -> bool:
 
 def _covers(cover: str, pattern: str) -> bool:
     """Whether the first surely matches all that the second does."""
-    covers = [_parts(one) for one in _expand(cover)]
+    covers = [split(one) for one in expand(cover)]
     return all(
         parts in covers
         or any(_holds(directory, parts) for *directory, last in covers if last == "**")
-        or Matcher([cover]).matches(_join(map(_literal, parts)) or "")
-        for parts in map(_parts, _expand(pattern))
+        or Matcher([cover]).matches(_join(map(literal, parts)) or "")
+        for parts in map(split, expand(pattern))
     )
 
 
 def _holds(directory: Sequence[str], parts: Parts) -> bool:
     """Whether a pattern lies below a directory that has no wildcard in its name."""
-    plain = all(_literal(part) is not None for part in directory)
+    plain = all(literal(part) is not None for part in directory)
     return plain and len(parts) > len(directory) and [*parts[: len(directory)]] == [*directory]

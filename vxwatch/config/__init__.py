@@ -1,1 +1,1 @@
-"""Config files to the model, or errors with file, line and hint."""
+"""Config files: what they may say (`schema`), and how they are read (`load`)."""

@@ -1,0 +1,105 @@
+"""Reads TOML config files and turns their faults into problems with file and line.
+
+Promises that every fault of a file is reported, with its line where TOML has one, and that a
+file that cannot be read or parsed is a problem, never an exception and never an empty config.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from vxwatch.config.kinds import At, Faults
+from vxwatch.config.lines import Lines, dotted
+from vxwatch.errors import Problem
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file. `at` is where in it the config stands: `("tool", "vx")` in a manifest."""
+
+    file: str
+    text: str
+    raw: dict[str, Any]
+    at: At = ()
+
+
+class Reader:
+    """Reads the files of one workspace, and collects what is wrong with them.
+
+    `files` lists all that exist and were read, relative to the root, in order. Equal texts are
+    parsed once: packages of one workspace often share their config word for word.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.files: list[str] = []
+        self.problems: list[Problem] = []
+        self._parsed: dict[str, dict[str, Any]] = {}
+
+    def text(self, file: str) -> str | None:
+        """The content of a file, or None if it is not there or cannot be read."""
+        try:
+            with open(f"{self.root}/{file}", "rb") as stream:
+                content = stream.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self.files.append(file)
+            self.problem(file, 0, f"cannot be read: {error.strerror}")
+            return None
+        self.files.append(file)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.problem(file, content[: error.start].count(b"\n") + 1, "is not UTF-8")
+            return None
+
+    def toml(self, file: str) -> Document | None:
+        """A TOML file, or None if it is not there or broken."""
+        text = self.text(file)
+        if text is None:
+            return None
+        raw = self._parsed.get(text)
+        if raw is None:
+            try:
+                raw = self._parsed[text] = tomllib.loads(text)
+            except (ValueError, RecursionError) as error:
+                self.problem(file, *_syntax(error, text))
+                return None
+        return Document(file, text, raw)
+
+    def problem(self, file: str, line: int, message: str, hint: str = "") -> None:
+        """Note that something is wrong with a file as a whole."""
+        self.problems.append(Problem(file, line, "", message, hint))
+
+    def checked(self, document: Document, check: Callable[[Any, Faults], T]) -> T:
+        """What `check` makes of the config in a document; its faults become problems."""
+        raw: Any = document.raw
+        for step in document.at:
+            raw = raw[step]
+        faults = Faults()
+        result = check(raw, faults)
+        if faults.found:
+            lines = Lines(document.text)
+            for at, message, hint in faults.found:
+                place = (*document.at, *at)
+                found = Problem(document.file, lines.of(place), dotted(place), message, hint)
+                self.problems.append(found)
+        return result
+
+
+def _syntax(error: Exception, text: str) -> tuple[int, str]:
+    """Line and message of what tomllib says."""
+    place = _PLACE.search(str(error))
+    message = _PLACE.sub("", str(error))
+    if isinstance(error, RecursionError):
+        return 0, "is nested too deeply"
+    if place is None:
+        return 0, f"is not TOML: {message}"
+    return int(place[1] or text.rstrip().count("\n") + 1), f"is not TOML: {message}"

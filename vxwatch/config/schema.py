@@ -1,0 +1,358 @@
+"""What `vx.toml` and `vx.workspace.toml` may say, and how that becomes the model.
+
+The tables here are the only list of fields: the checker, the JSON Schema for editors and the
+hints in messages come from them. Takes parsed TOML, gives tasks, and adds every fault to
+`Faults`. Never reads a file; what concerns several files is checked by the workspace.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vxwatch import globs, model
+from vxwatch.config.concurrency import EXPECTED as CONCURRENCY
+from vxwatch.config.concurrency import SHARE, tasks_at_once
+from vxwatch.config.kinds import (
+    At,
+    Boolean,
+    Duration,
+    Faults,
+    Globs,
+    ListOf,
+    ListOrTable,
+    Named,
+    Port,
+    Schema,
+    Table,
+    Text,
+    Texts,
+)
+
+_TASK_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:/+-]*")
+_OF_COMMANDS = ("timeout", "grace", "env", "cache", "persistent", "sandbox")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `vx.workspace.toml` says; None for what it leaves out."""
+
+    members: tuple[str, ...] | None = None
+    concurrency: int | str | None = None
+    timeout: float | None = None
+
+
+def read_tasks(raw: Any, project: str, faults: Faults) -> dict[str, model.Task]:
+    """The tasks of one project's config, in the order written.
+
+    A task with a fault comes as a stub: its name and what it depends on, so that others that
+    name it are not blamed for its fault.
+    """
+    tasks = PROJECT.check(raw, (), faults).get("tasks", {})
+    broken = {at[1] for at, _, _ in faults.found if len(at) > 1}
+    for name, fields in tasks.items():
+        if name not in broken:
+            _check_together(fields, ("tasks", name), faults)
+    return {
+        name: _stub(project, name, fields) if name in broken else _task(project, name, fields)
+        for name, fields in tasks.items()
+    }
+
+
+def read_settings(raw: Any, faults: Faults) -> Settings:
+    """The settings of the workspace; the default ones if anything is wrong."""
+    fields = WORKSPACE.check(raw, (), faults)
+    return Settings() if faults.found else Settings(**fields)
+
+
+def _output_fault(pattern: str) -> str | None:
+    matcher = globs.Matcher([pattern.removeprefix("!")])
+    if globs.fault(pattern) is None and "" not in matcher.roots():
+        return None
+    anything = any(map(matcher.matches, ("\x01", "\x01/\x01")))
+    if anything and not pattern.startswith("!"):
+        return "an output is a part of the project, not all of it"
+    return globs.fault(pattern)
+
+
+def _member_fault(pattern: str) -> str | None:
+    return None if pattern in (".", "./") else globs.fault(pattern)
+
+
+def _variable_fault(name: str) -> str | None:
+    if re.search(r"[=\s]", name):
+        return "no variable has such a name"
+    return "a name is expected, not a pattern" if "*" in name else None
+
+
+def _task_name_fault(name: str) -> str | None:
+    if _TASK_NAME.fullmatch(name):
+        return None
+    return "a task's name is made of letters, digits and _ - . : / + @, and begins with none of - . : / +"
+
+
+def _regex_fault(expression: str) -> str | None:
+    try:
+        re.compile(expression)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"no regular expression: {error}"
+    return None
+
+
+def _grant_fault(path: str) -> str | None:
+    return "a grant takes nothing back" if path.startswith("!") else None
+
+
+class _Bridges:
+    """A list of ports to bridge; the result are `model.Port` values."""
+
+    __slots__ = ()
+
+    _pair = Table(
+        {
+            "port": (Port(), "the port inside the sandbox"),
+            "host": (Port(), "the port on the host's loopback"),
+        },
+        rules={"required": ["port", "host"]},
+    )
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The pairs, no port of either side twice."""
+        if not isinstance(value, list):
+            faults.expected(at, "a list of ports", value)
+            return ()
+        before = len(faults.found)
+        ports = [self._port(one, (*at, i), faults) for i, one in enumerate(value)]
+        if len(faults.found) == before:
+            for i, port in enumerate(ports):
+                if port.inside in [other.inside for other in ports[:i]]:
+                    faults.add((*at, i), f"port {port.inside} is listed twice")
+                elif port.host in [other.host for other in ports[:i]]:
+                    faults.add((*at, i), f"port {port.host} of the host is listed twice")
+        return tuple(ports)
+
+    def schema(self) -> Schema:
+        """An array of numbers and pairs."""
+        item = {"anyOf": [Port().schema(), self._pair.schema()]}
+        return {"type": "array", "items": item, "uniqueItems": True}
+
+    def _port(self, value: Any, at: At, faults: Faults) -> model.Port:
+        if not isinstance(value, dict):
+            number = Port().check(value, at, faults)
+            return model.Port(number, number)
+        fields = self._pair.check(value, at, faults)
+        for name in ("port", "host"):
+            if name not in value:
+                faults.add((*at, name), "is missing", "write { port = 5173, host = 8080 }")
+        return model.Port(fields.get("port", 0), fields.get("host", 0))
+
+
+class _Concurrency:
+    """A count or a share, kept as written: the machine is looked at elsewhere."""
+
+    __slots__ = ()
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The value itself."""
+        try:
+            tasks_at_once(value, 1)
+        except ValueError:
+            faults.expected(at, CONCURRENCY, value)
+        return value
+
+    def schema(self) -> Schema:
+        """An integer or a percentage."""
+        number = {"type": "integer", "minimum": 1, "maximum": 999_999}
+        return {"anyOf": [number, {"type": "string", "pattern": f"^(?:{SHARE}|[1-9][0-9]*)$"}]}
+
+
+_INSIDE_OF = r"^!?(?![/~!])(?!(?:.*/)?\.\.(?:/|$))"
+_RELATIVE = {"pattern": _INSIDE_OF + ".*[^./]"}
+_INSIDE = Text("a glob", globs.fault, _RELATIVE)
+_OUTPUT = Text("a glob", _output_fault, {**_RELATIVE, "not": {"enum": ["*", "**", "**/*"]}})
+_VARIABLE = Text("the name of a variable", _variable_fault, {"pattern": r"^[^=*\s]+$"})
+_PATH = Text("a path or a glob", _grant_fault, {"pattern": r"^[^!]"})
+
+_INPUTS = Table(
+    {
+        "files": (Globs(_INSIDE), "globs, relative to the project"),
+        "workspace_files": (Globs(_INSIDE), "globs, relative to the root of the workspace"),
+        "env": (ListOf(_VARIABLE, unique=True), "variables whose values count"),
+    }
+)
+_OUTPUTS = Table(
+    {
+        "files": (Globs(_OUTPUT), "globs, relative to the project"),
+        "workspace_files": (Globs(_OUTPUT), "globs, relative to the root of the workspace"),
+    }
+)
+_CACHE = Table(
+    {
+        "inputs": (ListOrTable("files", _INPUTS), "what decides whether the task must run"),
+        "outputs": (ListOrTable("files", _OUTPUTS), "what the task makes"),
+    },
+    rules={"minProperties": 1},
+)
+_PERSISTENT = Table(
+    {
+        "ready_when": (
+            Text("a regular expression", _regex_fault, {"format": "regex"}),
+            "a regular expression over the output; the server is ready when it matches",
+        ),
+        "ready_port": (Port(), "the server is ready when this port of its network answers"),
+        "ready_timeout": (Duration(zero=False), "how long it may take to get ready; default 30s"),
+        "restart_on": (Globs(_INSIDE), "files whose content restarts the server; default none"),
+        "restart_on_dependencies": (Boolean(), "a dependency that ran restarts the server too"),
+    }
+)
+_ALLOW = Table(
+    {
+        "read": (ListOf(_PATH), "paths or globs the task may read"),
+        "write": (ListOf(_PATH), "paths or globs the task may write and read; dir/ is created"),
+        "local_binding": (_Bridges(), "ports of the task that appear on the host's loopback"),
+        "host_ports": (
+            ListOf(Port(), unique=True),
+            "ports of the host's loopback that the task may reach",
+        ),
+    }
+)
+_TASK = Table(
+    {
+        "command": (Text("a shell command"), "run by sh -c in the project's directory"),
+        "description": (Text("a text"), "one line for people"),
+        "depends_on": (
+            ListOf(Text("the name of a task")),
+            "what must succeed first: name, ^name, project#name, //#name, name.*",
+        ),
+        "timeout": (Duration(zero=False), "the task fails when it takes longer"),
+        "grace": (Duration(zero=True), "between the polite signal and SIGKILL; default 2s"),
+        "env": (
+            Table(
+                {
+                    "pass": (ListOf(_VARIABLE, unique=True), "variables taken over as they are"),
+                    "set": (Texts(_VARIABLE), "variables with a value of the task's own"),
+                }
+            ),
+            "the task's environment beyond the basic variables",
+        ),
+        "cache": (_CACHE, "when the task is fresh, and what it makes"),
+        "persistent": (_PERSISTENT, "the task is a server: it does not end by itself"),
+        "sandbox": (
+            Table({"allow": (_ALLOW, "what the task may touch")}),
+            "the task runs in a sandbox",
+        ),
+    },
+    rules={
+        "anyOf": [
+            {"required": ["command"]},
+            {
+                "required": ["depends_on"],
+                "properties": {"depends_on": {"minItems": 1}},
+                "not": {"anyOf": [{"required": [name]} for name in _OF_COMMANDS]},
+            },
+        ],
+        "allOf": [
+            {"not": {"required": ["persistent", "cache"]}},
+            {"not": {"required": ["persistent", "timeout"]}},
+        ],
+    },
+)
+PROJECT = Table(
+    {
+        "tasks": (
+            Named(Text("a name", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), _TASK),
+            "the tasks of the project, by name",
+        )
+    }
+)
+"""The fields of `vx.toml` and of `[tool.vx]`."""
+
+WORKSPACE = Table(
+    {
+        "members": (
+            Globs(Text("a glob", _member_fault, {"pattern": _INSIDE_OF})),
+            "globs of project directories; default: what the package manager's manifest says",
+        ),
+        "concurrency": (_Concurrency(), "how many tasks run at once; default: one for each core"),
+        "timeout": (Duration(zero=False), "for tasks that are no servers and have none"),
+    }
+)
+"""The fields of `vx.workspace.toml`."""
+
+
+def _check_together(fields: Mapping[str, Any], at: At, faults: Faults) -> None:
+    """Fields of one task that need or exclude one another."""
+    if "command" not in fields:
+        _check_group(fields, at, faults)
+        return
+    if "persistent" in fields:
+        for name, hint in (
+            ("cache", "restart_on names the files that restart it"),
+            ("timeout", "persistent.ready_timeout bounds the time until it is ready"),
+        ):
+            if name in fields:
+                faults.add((*at, name), f"a persistent task has no {name}", hint)
+    if fields.get("cache") == {}:
+        faults.add((*at, "cache"), "expected inputs or outputs, found neither")
+    both = {*fields.get("env", {}).get("pass", ())} & dict(
+        fields.get("env", {}).get("set", ())
+    ).keys()
+    for name in sorted(both):
+        faults.add(
+            (*at, "env", "set", name), "env.pass takes the same variable", "keep one of them"
+        )
+    _check_ports(fields.get("sandbox", {}).get("allow", {}), (*at, "sandbox", "allow"), faults)
+
+
+def _check_group(fields: Mapping[str, Any], at: At, faults: Faults) -> None:
+    if not fields.get("depends_on"):
+        faults.add(at, "a task needs a command, or depends_on to be a group")
+        return
+    for name in _OF_COMMANDS:
+        if name in fields:
+            hint = "a group is a task without a command: give it one, or take this out"
+            faults.add((*at, name), "a group runs nothing, so this has no meaning", hint)
+
+
+def _check_ports(allow: Mapping[str, Any], at: At, faults: Faults) -> None:
+    own = {port.inside for port in allow.get("local_binding", ())}
+    for i, port in enumerate(allow.get("host_ports", ())):
+        if port in own:
+            message = f"port {port} is the task's own in local_binding, it cannot be the host's too"
+            faults.add((*at, "host_ports", i), message)
+
+
+def _task(project: str, name: str, fields: Mapping[str, Any]) -> model.Task:
+    cache = fields.get("cache", {})
+    inputs = cache.get("inputs")
+    outputs = cache.get("outputs")
+    env = fields.get("env", {})
+    return model.Task(
+        project=project,
+        name=name,
+        command=fields.get("command"),
+        description=fields.get("description", ""),
+        depends_on=fields.get("depends_on", ()),
+        timeout=fields.get("timeout"),
+        grace=fields.get("grace"),
+        env_pass=env.get("pass", ()),
+        env_set=env.get("set", ()),
+        inputs=_globs(inputs),
+        input_env=inputs.get("env", ()) if inputs else (),
+        outputs=_globs(outputs),
+        persistent=model.Persistent(**fields["persistent"]) if "persistent" in fields else None,
+        sandbox=model.Sandbox(**fields["sandbox"].get("allow", {}))
+        if "sandbox" in fields
+        else None,
+    )
+
+
+def _stub(project: str, name: str, fields: Mapping[str, Any]) -> model.Task:
+    names = tuple(text for text in fields.get("depends_on", ()) if isinstance(text, str))
+    return model.Task(project, name, depends_on=names)
+
+
+def _globs(fields: Mapping[str, Any] | None) -> model.Globs | None:
+    if fields is None:
+        return None
+    return model.Globs(fields.get("files", ()), fields.get("workspace_files", ()))
