@@ -10,6 +10,7 @@ import ctypes
 import math
 import os
 import platform
+import shlex
 import shutil
 import signal
 import statistics
@@ -148,10 +149,14 @@ def run_time(
 ) -> float:
     """Seconds from just before a command is started until it has ended well."""
     begun = time.perf_counter()
-    subprocess.run(
-        argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
-    )
-    return time.perf_counter() - begun
+    with subprocess.Popen(
+        argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as process:
+        code = process.wait()
+        seconds = time.perf_counter() - begun
+    if code:
+        raise SystemExit(f"exit {code}: {shlex.join(argv)}")
+    return seconds
 
 
 def interleave(cases: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:

@@ -1,0 +1,134 @@
+"""What vx's sandbox costs for a command that does nothing, beside the same bubblewrap called barely.
+
+    python bench/sandbox.py [--rounds 50]
+
+vx is called in this process, so that its own start is not counted: what is, is to build a box
+with a read and a write grant, run `sh -c true` in it, and take the box back. The bare call has
+the same namespaces and ten mounts. Both, and the command without any sandbox, run in turns.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal
+
+import measure
+import workspace
+from vxwatch.process.environment import task_environment
+
+from vxwatch.model import Task, Workspace
+from vxwatch.process.nursery import Launch, Nursery
+from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.workspace.discover import load_workspace
+
+COMMAND = "true"
+CONFIG = """
+[tasks.plain]
+command = "true"
+
+[tasks.boxed]
+command = "true"
+sandbox = { allow = { read = ["."], write = ["dist/"] } }
+"""
+NAMESPACES = ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+
+
+def bare_bwrap(root: str) -> list[str]:
+    """A bubblewrap command line of ten mounts: the system, its covers, and two grants."""
+    covers = [word for path in ("/tmp", "/run", "/mnt", "/media") for word in ("--tmpfs", path)]
+    return [
+        *["bwrap", "--die-with-parent", "--new-session", *NAMESPACES, "--cap-drop", "ALL"],
+        *["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *covers],
+        *["--tmpfs", root, "--ro-bind", root, root, "--bind", f"{root}/dist", f"{root}/dist"],
+        *["--chdir", root, "sh", "-c", COMMAND],
+    ]
+
+
+class Vx:
+    """Runs tasks as a session does: through the nursery, and boxed if they are sandboxed."""
+
+    def __init__(self, made: Workspace, nursery: Nursery, runtime: SandboxRuntime) -> None:
+        self.made = made
+        self.nursery = nursery
+        self.runtime = runtime
+
+    async def plain(self, task: Task) -> None:
+        """Run a task that is not sandboxed."""
+        shell = shutil.which("sh") or "/bin/sh"
+        await self._run(Launch((shell, "-c", COMMAND), self.made.root, self._environment(task)))
+
+    async def boxed(self, task: Task) -> None:
+        """Run a sandboxed task."""
+        box = await self.runtime.box(task, COMMAND, self._environment(task), "null")
+        try:
+            await self._run(box.launch, box.open)
+        finally:
+            await box.close()
+
+    def _environment(self, task: Task) -> Mapping[str, str]:
+        return task_environment(os.environ, task=task, workspace=self.made)
+
+    async def _run(
+        self, launch: Launch, opened: Callable[..., Awaitable[None]] | None = None
+    ) -> None:
+        tree = await self.nursery.launch(launch, _ignore)
+        if opened is not None:
+            await opened(tree)
+        ended = await tree.wait()
+        await tree.stop(signal.SIGTERM, 0.1, asyncio.Event())
+        assert ended.code == 0, ended
+
+
+async def _ignore(_stream: Literal["stdout", "stderr"], _data: bytes) -> None:
+    """The command writes nothing."""
+
+
+async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds that each way took, in turns; a first round is not counted."""
+    made = load_workspace(root)
+    (project,) = made.projects.values()
+    async with Nursery.open() as nursery, SandboxRuntime(nursery, made, os.environ) as runtime:
+        await runtime.ensure()
+        vx = Vx(made, nursery, runtime)
+        cases: dict[str, Callable[[], Awaitable[float]]] = {
+            "bare bwrap": lambda: asyncio.to_thread(measure.run_time, bare_bwrap(root)),
+            "no sandbox": lambda: asyncio.to_thread(measure.run_time, ["sh", "-c", COMMAND]),
+            "vx, no sandbox": lambda: _timed(vx.plain(project.tasks["plain"])),
+            "vx, sandboxed": lambda: _timed(vx.boxed(project.tasks["boxed"])),
+        }
+        taken: dict[str, list[float]] = {name: [] for name in cases}
+        for number in range(rounds + 1):
+            for name, case in cases.items():
+                seconds = await case()
+                if number:
+                    taken[name].append(seconds)
+    return taken
+
+
+async def _timed(work: Awaitable[None]) -> float:
+    begun = time.perf_counter()
+    await work
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    parser = measure.arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=50)
+    given = parser.parse_args()
+    with measure.stage() as directory:
+        root = f"{directory}/sandbox"
+        workspace.write(f"{root}/package.json", '{"name": "sandbox", "private": true}')
+        workspace.write(f"{root}/vx.toml", CONFIG)
+        workspace.write(f"{root}/src/main.js", "")
+        os.makedirs(f"{root}/dist")
+        workspace.commit(root)
+        taken = asyncio.run(run_all(root, given.rounds))
+        print(measure.machine() + "\n")
+        measure.compare(taken, "bare bwrap")
+
+
+if __name__ == "__main__":
+    main()
