@@ -46,7 +46,7 @@ def test_a_finished_program_has_its_code_and_both_streams(ws: Workspace) -> None
 def test_a_background_program_has_default_signals(ws: Workspace) -> None:
     old = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        script = "echo up; sleep 60"
+        script = "echo up; exec sleep 60"
         program = Background(["sh", "-c", script], ws.path, ws.environment, f"{ws.logs}/.out")
     finally:
         signal.signal(signal.SIGINT, old)
@@ -56,7 +56,7 @@ def test_a_background_program_has_default_signals(ws: Workspace) -> None:
 
 
 def test_a_terminal_delivers_keys_and_knows_whether_it_was_restored(ws: Workspace) -> None:
-    program = Terminal(["sh", "-c", "echo up; sleep 60; stty -echo"], ws.path, ws.environment)
+    program = Terminal(["sh", "-c", "echo up; exec sleep 60"], ws.path, ws.environment)
     program.wait_says("up")
     program.press(b"\x03")
     assert program.ended() == 130
@@ -73,7 +73,7 @@ def test_a_terminal_that_was_left_changed_is_seen(ws: Workspace) -> None:
 
 
 def test_a_closed_terminal_hangs_up(ws: Workspace) -> None:
-    program = Terminal(["sh", "-c", "echo up; sleep 60"], ws.path, ws.environment)
+    program = Terminal(["sh", "-c", "echo up; exec sleep 60"], ws.path, ws.environment)
     program.wait_says("up")
     program.hang_up()
     assert program.ended() == 129
