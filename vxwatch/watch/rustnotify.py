@@ -246,20 +246,15 @@ class _Instance:
 def _refused(directories: list[str], error: Exception) -> dict[str, int]:
     """Which directories an instance could not be made for, and why; at least one.
 
-    The package keeps no error number, only the system's text of it.
+    The package keeps the system's text and the quoted path, but no error number.
     """
     text = str(error)
-    if isinstance(error, FileNotFoundError):
-        gone = [path for path in directories if not os.path.isdir(path)]
-        return dict.fromkeys(gone or directories, errno.ENOENT)
-    if isinstance(error, PermissionError):
-        closed = [path for path in directories if not os.access(path, os.R_OK)]
-        return dict.fromkeys(closed or directories, errno.EACCES)
+    at = next((i for i, path in enumerate(directories) if f'"{path}"' in text), None)
     if "watch limit" in text:
-        at = next((i for i, path in enumerate(directories) if f'"{path}"' in text), 0)
         return dict.fromkeys(directories[at:], errno.ENOSPC)
     number = re.search(r"os error (\d+)", text)
-    return dict.fromkeys(directories, int(number[1]) if number else errno.EIO)
+    guilty = directories if at is None else [directories[at]]
+    return dict.fromkeys(guilty, int(number[1]) if number else errno.EIO)
 
 
 def _all(instances: list[_Instance]) -> set[str]:

@@ -1,0 +1,113 @@
+"""The guard against a watch that wakes itself."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vxwatch.watch.judge import FREE, PAUSE, LoopGuard, Verdict
+
+OWN = frozenset({"gen/now.txt"})
+USER = frozenset({"src/app.ts"})
+NONE: frozenset[str] = frozenset()
+
+
+def looping(guard: LoopGuard, times: int, now: float = 0.0) -> Verdict:
+    """The verdict on the last of so many deliveries that tasks alone caused."""
+    verdict = Verdict(NONE)
+    for _ in range(times):
+        verdict = guard.sift(OWN, False, now)
+    return verdict
+
+
+def test_what_somebody_else_changed_is_reacted_to_at_once() -> None:
+    guard = LoopGuard()
+    for _ in range(20):
+        assert guard.sift(USER, True, 0.0) == Verdict(USER)
+    assert guard.due() is None
+
+
+def test_no_change_is_no_delivery() -> None:
+    guard = LoopGuard()
+    for _ in range(20):
+        assert guard.sift(NONE, False, 0.0) == Verdict(NONE)
+    assert guard.sift(OWN, False, 0.0) == Verdict(OWN)
+
+
+def test_three_cycles_that_tasks_caused_are_free() -> None:
+    guard = LoopGuard()
+    for _ in range(FREE):
+        assert guard.sift(OWN, False, 0.0) == Verdict(OWN)
+
+
+def test_the_fourth_waits_and_is_not_lost() -> None:
+    guard = LoopGuard()
+    assert looping(guard, FREE + 1, now=5.0) == Verdict(NONE, NONE, PAUSE)
+    assert guard.due() == 5.0 + PAUSE
+    assert guard.release(5.0) == NONE
+    assert guard.release(5.0 + PAUSE) == OWN
+    assert guard.due() is None
+
+
+def test_the_fifth_is_named_once_and_waits_twice_as_long_each_time() -> None:
+    guard = LoopGuard()
+    looping(guard, FREE + 1)
+    verdicts = [looping(guard, 1) for _ in range(3)]
+    assert [verdict.named for verdict in verdicts] == [OWN, NONE, NONE]
+    assert [verdict.pause for verdict in verdicts] == [2 * PAUSE, 4 * PAUSE, 8 * PAUSE]
+    assert all(verdict.react == NONE for verdict in verdicts)
+
+
+def test_a_loop_of_ever_new_names_waits_too_and_each_is_named() -> None:
+    guard = LoopGuard()
+    verdicts = [guard.sift(frozenset({f"gen/{i}"}), False, 0.0) for i in range(FREE + 3)]
+    assert [bool(verdict.react) for verdict in verdicts] == [True] * FREE + [False] * 3
+    assert verdicts[-2].named == {f"gen/{FREE}", f"gen/{FREE + 1}"}
+    assert verdicts[-1].named == {f"gen/{FREE + 2}"}
+
+
+def test_somebody_elses_change_takes_what_is_held_with_it_and_starts_anew() -> None:
+    guard = LoopGuard()
+    looping(guard, FREE + 2)
+    assert guard.sift(USER, True, 0.0) == Verdict(OWN | USER)
+    assert guard.due() is None
+    assert looping(guard, FREE) == Verdict(OWN)
+
+
+def test_saving_the_held_file_itself_ends_the_wait() -> None:
+    guard = LoopGuard()
+    looping(guard, FREE + 2)
+    assert guard.sift(OWN, True, 0.0) == Verdict(OWN)
+
+
+def test_a_loop_costs_few_runs() -> None:
+    guard, now, runs = LoopGuard(), 0.0, 1
+    while now < 20.0:
+        react = guard.sift(OWN, False, now).react
+        if not react:
+            due = guard.due()
+            assert due is not None
+            now = due
+            assert guard.release(now) == OWN
+        runs += 1
+        now += 0.05
+    assert runs < 10
+
+
+@given(
+    st.lists(
+        st.tuples(st.frozensets(st.sampled_from("abcdef"), max_size=3), st.booleans()), max_size=60
+    )
+)
+def test_no_change_is_ever_lost(deliveries: list[tuple[frozenset[str], bool]]) -> None:
+    guard, now = LoopGuard(), 0.0
+    owed: frozenset[str] = NONE
+    for changed, foreign in deliveries:
+        now += 0.5
+        owed |= changed
+        react = guard.sift(changed, foreign, now).react | guard.release(now)
+        assert react <= owed
+        if foreign and changed:
+            assert react == owed
+        owed -= react
+        assert bool(owed) == (guard.due() is not None)
+    due = guard.due()
+    assert guard.release(due if due is not None else now) == owed
