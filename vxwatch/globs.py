@@ -46,9 +46,14 @@ def fault(pattern: str) -> str | None:
     return next((found for found in map(_misplaced, alternatives) if found), None)
 
 
+def escape(path: str) -> str:
+    """The pattern that names this path alone."""
+    return re.sub(r"([*?\[\]{}\\!])", r"\\\1", path)
+
+
 def rooted(directory: str, patterns: Iterable[str]) -> tuple[str, ...]:
     """The patterns of a directory as patterns of the root; `directory` is taken literally."""
-    prefix = re.sub(r"([*?\[\]{}\\!])", r"\\\1", directory) + "/" if directory else ""
+    prefix = escape(directory) + "/" if directory else ""
     return tuple(
         f"!{prefix}{pattern[1:]}" if pattern.startswith("!") else f"{prefix}{pattern}"
         for pattern in patterns

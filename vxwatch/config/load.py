@@ -85,13 +85,16 @@ class Reader:
             raw = raw[step]
         faults = Faults()
         result = check(raw, faults)
-        if faults.found:
-            lines = Lines(document.text)
-            for at, message, hint in faults.found:
-                place = (*document.at, *at)
-                found = Problem(document.file, lines.of(place), dotted(place), message, hint)
-                self.problems.append(found)
+        self.note(document, faults)
         return result
+
+    def note(self, document: Document, faults: Faults) -> None:
+        """Turn faults of the config in a document into problems with lines."""
+        lines = Lines(document.text) if faults.found else None
+        for at, message, hint in faults.found:
+            place = (*document.at, *at)
+            line = lines.of(place) if lines else 0
+            self.problems.append(Problem(document.file, line, dotted(place), message, hint))
 
 
 def _syntax(error: Exception, text: str) -> tuple[int, str]:
