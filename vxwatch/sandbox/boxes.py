@@ -1,0 +1,239 @@
+"""Makes boxes: a bubblewrap command line with the descriptors that it binds.
+
+What a box needed outside of itself (descriptors, placeholders, ports) is taken back by its
+`close`. Whether this host can hold a box at all is not asked here (`probe` does).
+"""
+
+import errno
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Literal
+
+from vxwatch.errors import UserError
+from vxwatch.model import Task, Workspace
+from vxwatch.process.nursery import Launch
+from vxwatch.sandbox.bwrap import (
+    ARGS_FD,
+    BLOCK_FD,
+    FILTER_FD,
+    FIRST_BIND_FD,
+    Programs,
+    arguments,
+    command_line,
+)
+from vxwatch.sandbox.carrier import Inlets
+from vxwatch.sandbox.grants import too_heavy, unusable
+from vxwatch.sandbox.host import describe, home, other_owner, tools
+from vxwatch.sandbox.opening import Placeholders, open_real
+from vxwatch.sandbox.paths import inside
+from vxwatch.sandbox.policy import Mount, decide
+from vxwatch.sandbox.seccomp import filter_program
+from vxwatch.sandbox.survey import MOST_MOUNTS, Survey, survey
+
+if TYPE_CHECKING:
+    from vxwatch.process.nursery import Nursery
+    from vxwatch.process.tree import Tree
+
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
+"""The path is no longer what it was when it was looked at."""
+_BOUND = frozenset({"read", "write", "blank"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Entrance:
+    """Ports of the host that a box gets, and the pipe that lets its command start."""
+
+    inlets: Inlets
+    gate: int
+    waits: int
+
+
+class Box:
+    """One box: launch its `launch`, `open` it, and `close` it when its tree is gone.
+
+    `close` is needed in any case, also when the launch failed.
+    """
+
+    def __init__(
+        self, launch: Launch, sent: ExitStack, lent: AsyncExitStack, entrance: _Entrance | None
+    ) -> None:
+        self.launch = launch
+        self._sent = sent
+        self._lent = lent
+        self._entrance = entrance
+
+    async def open(self, tree: "Tree") -> None:
+        """Let the command start once its `host_ports` are there; call it after the launch.
+
+        Raises `UserError`.
+        """
+        self._sent.close()
+        if self._entrance is None or tree.init is None:
+            return
+        try:
+            await self._entrance.inlets.open(tree.init)
+            os.write(self._entrance.gate, b".")
+        except (ConnectionAbortedError, BrokenPipeError):
+            return  # the box has ended before its command began; the tree tells how
+        except OSError as error:
+            raise UserError(
+                "sandbox-port", f"host_ports cannot be opened in the sandbox: {error.strerror}"
+            ) from None
+
+    async def close(self) -> None:
+        """Take back what the box needed: its tree is gone, or never was."""
+        await self._lent.aclose()
+
+
+class BoxMaker:
+    """Makes the boxes of one session. `close` it after the last of them.
+
+    Raises `OSError` when the session's directory cannot be written.
+    """
+
+    def __init__(
+        self,
+        nursery: "Nursery",
+        workspace: Workspace,
+        environ: Mapping[str, str],
+        programs: Programs,
+    ) -> None:
+        self.workspace = workspace
+        self._nursery = nursery
+        self._environ = environ
+        self._programs = programs
+        self._owner = other_owner(workspace.root)
+        self._placeholders = Placeholders(nursery, self._owner)
+        self._filter = filter_program(platform.machine())
+        self._numbers = count(1)
+        users = (os.geteuid(), *(self._owner or ())[:1])
+        self._host = describe(environ, session=nursery.directory, users=users)
+        self._temp = next(iter(self._host.scratch), "/tmp")  # noqa: S108 - the box's private one
+        self._empty = _empty_file(nursery.directory)
+
+    def close(self) -> None:
+        """Give up what all boxes share."""
+        os.close(self._empty)
+
+    async def make(
+        self,
+        task: Task,
+        command: str,
+        environment: Mapping[str, str],
+        stdin: Literal["null", "held"],
+    ) -> Box:
+        """The box in which the command of this task will run. Raises `UserError`.
+
+        PWD and TMPDIR of the environment are set here; a TMPDIR that the task sets stays.
+        """
+        assert task.sandbox is not None
+        temp = f"{self._temp}/vx-{next(self._numbers)}"
+        own_temp = dict(task.env_set).get("TMPDIR", temp)
+        async with AsyncExitStack() as stack:
+            sent = stack.enter_context(ExitStack())
+            found = survey(task, self.workspace, home=home(self._environ), temp=temp)
+            await self._make_missing(task, found, stack)
+            mounts = self._mounts(task, found, environment.get("PATH", ""))
+            entrance = self._entrance(task.sandbox.host_ports, sent, stack)
+            directory = found.ground.directory
+            launch = Launch(
+                argv=command_line(self._programs, command, blocked=entrance is not None),
+                cwd=directory if self._owner is None else "/",
+                env={**environment, "PWD": directory, "TMPDIR": own_temp},
+                fds=self._descriptors(task, found, mounts, sent)
+                | ({BLOCK_FD: entrance.waits} if entrance else {}),
+                stdin=stdin,
+                owner=self._owner,
+                boxed=True,
+            )
+            lent = stack.pop_all()
+        return Box(launch, sent, lent, entrance)
+
+    async def _make_missing(self, task: Task, found: Survey, stack: AsyncExitStack) -> None:
+        for missing in found.missing:
+            try:
+                held = await self._placeholders.hold(missing.path, missing.kind)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise unusable(task.id, missing.grant, missing.path, reason) from None
+            stack.push_async_callback(self._placeholders.release, held)
+
+    def _mounts(self, task: Task, found: Survey, search: str) -> tuple[Mount, ...]:
+        shown = tools(self._host, search, found.interpreters)
+        mounts = decide(replace(self._host, tools=shown), found.ground)
+        bound = sum(mount.kind in _BOUND for mount in mounts)
+        if bound > MOST_MOUNTS:
+            raise too_heavy(task.id, found.sizes, bound, MOST_MOUNTS)
+        return mounts
+
+    def _entrance(
+        self, ports: tuple[int, ...], sent: ExitStack, stack: AsyncExitStack
+    ) -> _Entrance | None:
+        if not ports:
+            return None
+        waits, gate = os.pipe()
+        sent.callback(os.close, waits)
+        stack.callback(os.close, gate)
+        inlets = Inlets(self._nursery, ports)
+        stack.push_async_callback(inlets.close)
+        return _Entrance(inlets, gate, waits)
+
+    def _descriptors(
+        self, task: Task, found: Survey, mounts: tuple[Mount, ...], sent: ExitStack
+    ) -> dict[int, int]:
+        """Open what the box binds; the numbers are those in the child."""
+        shown: list[Mount] = []
+        numbers: dict[str, int] = {}
+        given: dict[int, int] = {}
+        for mount in mounts:
+            if mount.kind in _BOUND:
+                try:
+                    descriptor = self._open(mount)
+                except OSError as error:
+                    if mount.kind == "read" and error.errno in _GONE:
+                        continue
+                    raise _unopened(task, found, mount, error) from None
+                sent.callback(os.close, descriptor)
+                numbers[mount.path] = FIRST_BIND_FD + len(numbers)
+                given[numbers[mount.path]] = descriptor
+            shown.append(mount)
+        words = arguments(
+            shown,
+            numbers,
+            directory=found.ground.directory,
+            root_user=os.geteuid() == 0 and self._owner is None,
+        )
+        for number, content in ((ARGS_FD, words), (FILTER_FD, self._filter)):
+            given[number] = _in_memory(content)
+            sent.callback(os.close, given[number])
+        return given
+
+    def _open(self, mount: Mount) -> int:
+        return os.dup(self._empty) if mount.kind == "blank" else open_real(mount.path)
+
+
+def _unopened(task: Task, found: Survey, mount: Mount, error: OSError) -> UserError:
+    grant = next(iter(found.sizes))
+    for one in found.sizes:
+        if one.access == "write" and inside(one.path, mount.path):
+            grant = one
+    return unusable(task.id, grant, mount.path, error.strerror or str(error))
+
+
+def _empty_file(directory: str) -> int:
+    """What hides a file: a file that nobody can write to."""
+    path = os.path.join(directory, "empty")
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o444))
+    return open_real(path)
+
+
+def _in_memory(content: bytes) -> int:
+    descriptor = os.memfd_create("vx-box")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

@@ -1,0 +1,106 @@
+"""From the mounts of a box to what bubblewrap is told.
+
+Only the words; `runtime` opens what is bound and starts it. The mounts and the directory travel
+as bytes in a descriptor (`--args`), so that neither shows in a process list or meets its limits.
+Everything is bound by an open descriptor: a path that is swapped for a link after it was looked at
+still binds what was looked at, and bubblewrap closes each one before the command starts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from vxwatch.sandbox.policy import Mount
+
+INFO_FD, STATUS_FD = 3, 4
+"""Where the nursery puts the pipes that tell the init's pid and the command's exit."""
+ARGS_FD, FILTER_FD, BLOCK_FD, FIRST_BIND_FD = 5, 6, 7, 8
+
+_NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+_PROC_COVERS = ("sysrq-trigger", "irq", "bus", "fs")
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Absolute paths of what a box is started with; the task's own PATH never decides these."""
+
+    bwrap: str
+    sh: str
+    env: str
+    setsid: str
+    sleep: str
+
+
+WAITER = """\
+command=$1 sh=$2 env=$3 setsid=$4 sleep=$5 asked= task=
+pass_on() {
+  [ "$task" ] || return 0
+  kill -s $asked -- -$task 2>/dev/null || kill -s $asked $task 2>/dev/null
+}
+for signal in HUP INT QUIT TERM; do trap "asked=$signal; pass_on" $signal; done
+exec 3<&0
+"$env" --default-signal=HUP,INT,QUIT,TERM "$setsid" "$sh" -c "$command" <&3 3<&- &
+task=$! code=0
+[ -z "$asked" ] || pass_on
+while :; do
+  wait $task 2>/dev/null
+  code=$?
+  kill -0 $task 2>/dev/null || break
+done
+while [ "$asked" ] && kill -0 -- -$task 2>/dev/null; do "$sleep" 0.01; done
+exit $code
+"""
+"""The first process in the box. The box ends with it, whatever else lives, so it must not die of a
+polite signal while the command still cleans up: it passes the signal to the command's group, waits
+until that group is empty, and ends with the command's status. `wait` also returns for a signal;
+only when the command is reaped is its pid gone. A shell starts background commands with INT and
+QUIT ignored, which only `env` can undo."""
+
+
+def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[str, ...]:
+    """The argv that starts the box. `blocked`: the command waits for a byte on `BLOCK_FD`."""
+    block = ("--block-fd", str(BLOCK_FD)) if blocked else ()
+    return (
+        *(programs.bwrap, "--die-with-parent", "--new-session", *_NAMESPACES, "--cap-drop", "ALL"),
+        *("--args", str(ARGS_FD), "--seccomp", str(FILTER_FD), *block),
+        *("--info-fd", str(INFO_FD), "--json-status-fd", str(STATUS_FD)),
+        *("--", programs.sh, "-c", WAITER, "vx-box", command),
+        *(programs.sh, programs.env, programs.setsid, programs.sleep),
+    )
+
+
+def arguments(
+    mounts: Iterable[Mount], descriptors: Mapping[str, int], *, directory: str, root_user: bool
+) -> bytes:
+    """What `--args` reads. `descriptors` holds the number in the child for each bound path.
+
+    `root_user`: the box runs as uid 0, for whom the kernel's settings in /proc would be writable.
+    """
+    mounts = tuple(mounts)
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if root_user:
+        words += ["--ro-bind", "/proc/sys", "/proc/sys"]
+        for name in _PROC_COVERS:
+            words += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
+    for mount in mounts:
+        words += _words(mount, descriptors)
+    for mount in reversed(mounts):
+        if mount.sealed:
+            words += ["--remount-ro", mount.path]
+    words += ["--chdir", directory]
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
+
+
+def _words(mount: Mount, descriptors: Mapping[str, int]) -> Iterator[str]:
+    match mount.kind:
+        case "read" | "blank":
+            yield from ("--ro-bind-fd", str(descriptors[mount.path]), mount.path)
+        case "write":
+            yield from ("--bind-fd", str(descriptors[mount.path]), mount.path)
+        case "mask":
+            yield from ("--perms", "0755" if mount.sealed else "0555", "--tmpfs", mount.path)
+        case "scratch":
+            yield from ("--perms", "1777", "--tmpfs", mount.path)
+        case "folder":
+            yield from ("--perms", "0755", "--dir", mount.path)
+        case "link":
+            yield from ("--symlink", mount.target, mount.path)

@@ -1,0 +1,117 @@
+"""What the strings of `allow.read` and `allow.write` mean, and which of them are refused.
+
+A grant is a path or a glob, relative to its project, absolute, or beginning with `~`. This module
+reads the text and judges where it led; it never looks at a disk (`places` does).
+"""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from vxwatch.errors import UserError
+from vxwatch.model import TaskId
+from vxwatch.sandbox.paths import inside
+
+Access = Literal["read", "write"]
+
+_WILD = frozenset("*?[{\\")
+_EVERYTHING_BELOW = frozenset({"**", "**/*"})
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One string of the config.
+
+    `path` is absolute and lexical; with a `pattern` it is the directory that the pattern starts
+    from. `directory` says that a missing path is to be a directory.
+    """
+
+    text: str
+    access: Access
+    path: str
+    pattern: str = ""
+    directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path leads on this disk.
+
+    `named` is the path as given, absolute; `path` is the real one, without links, also where
+    nothing exists yet. `links` are the links on the way, each as its real path and its text.
+    """
+
+    named: str
+    path: str
+    kind: Literal["file", "directory", "missing"]
+    links: tuple[tuple[str, str], ...] = ()
+
+
+def parse(text: str, access: Access, *, directory: str, home: str) -> Grant:
+    """The grant that this string is; `directory` is the project's, `home` what `~` stands for."""
+    path = home + text[1:] if text == "~" or text.startswith("~/") else text
+    parts = path.split("/")
+    wild = next((i for i, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    start = posixpath.normpath(posixpath.join(directory, "/".join(parts[:wild]) or _top(path)))
+    pattern = "/".join(parts[wild:]).rstrip("/")
+    if pattern in _EVERYTHING_BELOW:
+        return Grant(text, access, start, directory=True)
+    is_directory = not pattern and parts[-1] in {"", ".", ".."}
+    return Grant(text, access, start, pattern, is_directory)
+
+
+def _top(path: str) -> str:
+    return "/" if path.startswith("/") else "."
+
+
+def literal(grant: Grant) -> str:
+    """The path a glob would name if its wildcards were meant as themselves, as in `[id].tsx`."""
+    return posixpath.join(grant.path, grant.pattern)
+
+
+def check_write(task: TaskId, grant: Grant, place: Place, *, directory: str, root: str) -> None:
+    """Refuse a write grant that is named inside the project, or the workspace, and leads out.
+
+    All paths are absolute; `directory` and `root` are real. Raises `UserError`.
+    """
+    for border, name in ((directory, "project"), (root, "workspace")):
+        if inside(place.named, border):
+            if inside(place.path, border):
+                return
+            link, text = place.links[-1] if place.links else (place.named, place.path)
+            raise UserError(
+                "sandbox-grant",
+                f"{task}: write grant {grant.text!r} leaves the {name}: "
+                f"{posixpath.relpath(link, border)} is a link to {text}",
+                f"grant the directory it leads to by its own path: {place.path}",
+            )
+
+
+def too_many(task: TaskId, grant: Grant, limit: int) -> UserError:
+    """The refusal of a glob with more matches than a sandbox starts with quickly."""
+    return UserError(
+        "sandbox-grant",
+        f"{task}: {grant.access} grant {grant.text!r} matches more than {limit} paths, "
+        "more than a sandbox can start with",
+        f"grant the directory: {grant.path}/",
+    )
+
+
+def too_heavy(task: TaskId, sizes: Mapping[Grant, int], total: int, limit: int) -> UserError:
+    """The refusal of grants that are too many together; names the one that stands for most."""
+    grant = max(sizes, key=lambda one: sizes[one])
+    return UserError(
+        "sandbox-grant",
+        f"{task}: its grants need {total} mounts, more than the {limit} a sandbox can start with; "
+        f"{grant.access} grant {grant.text!r} stands for {sizes[grant]} paths",
+        f"grant a directory instead of what lies in it: {grant.path}/",
+    )
+
+
+def unusable(task: TaskId, grant: Grant, path: str, reason: str) -> UserError:
+    """The refusal of a write grant that cannot be made or opened on this disk."""
+    return UserError(
+        "sandbox-grant",
+        f"{task}: {grant.access} grant {grant.text!r} cannot be given: {path}: {reason}",
+    )

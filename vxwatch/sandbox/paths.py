@@ -1,0 +1,18 @@
+"""Absolute paths as text: what lies in what. Looks at no disk, follows no link."""
+
+from collections.abc import Iterable
+
+
+def inside(path: str, directory: str) -> bool:
+    """Whether the path is the directory or lies below it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def inside_any(path: str, directories: Iterable[str]) -> bool:
+    """Whether the path is one of the directories or lies below one."""
+    return any(inside(path, directory) for directory in directories)
+
+
+def in_order(path: str) -> tuple[str, ...]:
+    """A sort key that puts each directory right before what lies in it."""
+    return tuple(path.split("/"))

@@ -1,0 +1,84 @@
+"""What a session needs for its sandboxed tasks: the check of the host, and boxes.
+
+Nothing ever runs unconfined: when this host cannot hold a task, or a grant is refused, there is no
+box and the caller gets a `UserError`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from vxwatch.errors import UserError
+from vxwatch.model import Task, Workspace
+from vxwatch.sandbox.boxes import Box, BoxMaker
+from vxwatch.sandbox.diagnosis import Verdict
+from vxwatch.sandbox.probe import find_programs, probe
+
+if TYPE_CHECKING:
+    from vxwatch.process.nursery import Nursery
+
+
+class SandboxRuntime:
+    """The sandbox of one session. Its boxes are closed before its block is left."""
+
+    def __init__(
+        self, nursery: "Nursery", workspace: Workspace, environ: Mapping[str, str]
+    ) -> None:
+        self._nursery = nursery
+        self._workspace = workspace
+        self._environ = environ
+        self._asking = asyncio.Lock()
+        self._verdict: Verdict | None = None
+        self._maker: BoxMaker | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._maker is not None:
+            self._maker.close()
+
+    def reload(self, workspace: Workspace) -> None:
+        """Make further boxes by what the workspace says now. Its root stays."""
+        self._workspace = workspace
+        if self._maker is not None:
+            self._maker.workspace = workspace
+
+    async def ensure(self) -> None:
+        """Find out, once, whether this host can hold a sandbox.
+
+        Raises `UserError` with the reason and the remedy if it cannot, each time it is asked.
+        """
+        async with self._asking:
+            if self._verdict is None:
+                root = self._workspace.root
+                self._verdict = await probe(self._nursery, self._environ, root)
+        if not self._verdict.ok:
+            raise UserError(
+                "sandbox-unavailable",
+                f"sandboxed tasks cannot run here: {self._verdict.reason}",
+                self._verdict.fix,
+            )
+
+    async def box(
+        self,
+        task: Task,
+        command: str,
+        environment: Mapping[str, str],
+        stdin: Literal["null", "held"],
+    ) -> Box:
+        """The box in which this task's command will run; `ensure` has returned before.
+
+        Raises `UserError` for a grant that is refused.
+        """
+        if self._maker is None:
+            programs = find_programs(self._environ, self._workspace.root)
+            assert not isinstance(programs, Verdict)
+            self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
+        return await self._maker.make(task, command, environment, stdin)
