@@ -1,0 +1,127 @@
+"""Reads what one path is: its content as a digest, under the stat stamps that vouch for it.
+
+A digest says everything that counts as a change: the bytes and the executable bit of a file, or
+the target of a link. Sizes and times are only evidence: they spare reading a file again, and
+only when they are older than the reading (a write within the same tick of the file system's
+clock moves no stamp). Fifos, sockets and devices are never opened and count as missing; a file
+of any size is read in bounded memory.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from typing import NamedTuple
+
+import xxhash
+
+UNREAD = ""
+"""The digest of a file whose content nobody asked for yet."""
+
+UNREADABLE = "?"
+"""How the digest of a file begins that could not be read: it moves with the stamps."""
+
+_SECOND = 1_000_000_000
+_TICK = 20_000_000  # kernel clocks tick every 1 to 10 ms
+_COARSE_TICK = 2 * _SECOND  # FAT writes every second second, some network file systems each one
+_CHUNK = 1 << 20
+_TRIES = 3
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+Stamp = tuple[int, int, int, int, int]
+Clock = Callable[[], int]
+"""Nanoseconds of the wall clock: what file systems stamp with."""
+
+
+class Seen(NamedTuple):
+    """What a path was when it was last looked at."""
+
+    stamp: Stamp
+    digest: str
+    settled: bool
+    """Whether an equal stamp proves equal content."""
+
+
+def glance(path: str) -> Seen | None:
+    """The stamps of a file or link, its content unread; None if there is none at the path."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return _unreadable((0, 0, 0, 0, 0), error)
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        return None
+    return Seen(_stamp(status), UNREAD, settled=False)
+
+
+def look(path: str, before: Seen | None, clock: Clock) -> Seen | None:
+    """What is at the absolute path now; None if no file or link is.
+
+    `before` is returned as it is when its stamps prove that nothing moved. A file that is
+    written all the time is taken as the last try found it, and is not settled.
+    """
+    seen = None
+    for _ in range(_TRIES):
+        glanced = glance(path)
+        if glanced is None or glanced.digest:
+            return glanced
+        if before is not None and before.settled and before.stamp == glanced.stamp:
+            return before
+        now = clock()
+        try:
+            seen = _read(path, glanced.stamp)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            seen = _unreadable(glanced.stamp, error)
+            continue
+        if seen.stamp == glanced.stamp:
+            return Seen(seen.stamp, seen.digest, _older(seen.stamp, now))
+    return seen
+
+
+def _read(path: str, stamp: Stamp) -> Seen:
+    if stat.S_ISLNK(stamp[4]):
+        return Seen(
+            stamp, "l" + xxhash.xxh3_128_hexdigest(os.fsencode(os.readlink(path))), settled=False
+        )
+    handle = os.open(path, _FLAGS)
+    try:
+        digest = _digest(handle, stamp[0])
+        stamp = _stamp(os.fstat(handle))
+    finally:
+        os.close(handle)
+    return Seen(stamp, ("x" if stamp[4] & stat.S_IXUSR else "-") + digest, settled=False)
+
+
+def _digest(handle: int, size: int) -> str:
+    hasher = xxhash.xxh3_128()
+    if size < _CHUNK:
+        data = os.read(handle, size + 1)
+        hasher.update(data)
+        if len(data) == size:
+            return hasher.hexdigest()
+    while data := os.read(handle, _CHUNK):
+        hasher.update(data)
+    return hasher.hexdigest()
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+        status.st_mode,
+    )
+
+
+def _older(stamp: Stamp, now: int) -> bool:
+    """Whether a write from `now` on is sure to get another stamp."""
+    _, modified, moved, _, _ = stamp
+    coarse = modified % _SECOND == 0 and moved % _SECOND == 0
+    return max(modified, moved) < now - (_COARSE_TICK if coarse else _TICK)
+
+
+def _unreadable(stamp: Stamp, error: OSError) -> Seen:
+    return Seen(stamp, f"{UNREADABLE}{error.errno} {stamp}", settled=False)

@@ -1,0 +1,255 @@
+"""The files of a session: what tasks take, what each holds, and whether it really changed.
+
+Events are hints; content decides. A path is a change when its bytes, its executable bit, its
+link target or its existence differ from what was last seen here, and when it is neither
+ignored (unless a task spells its name out) nor the declared output of a task. A change costs
+the changed paths, never the workspace; only a changed `.gitignore` lists its directory anew.
+
+Files are listed by git, or by walking outside of it. Nothing is written, and no file that is
+not regular is opened. Calls must not overlap; they may come from different threads.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from vxwatch.cache.content import Clock
+from vxwatch.cache.record import Record
+from vxwatch.cache.tree import PathTree
+from vxwatch.cache.walk import Walker
+from vxwatch.globs import excluded
+from vxwatch.graph.affected import LOCKFILES, Affected
+from vxwatch.graph.places import upward
+from vxwatch.model import TaskId
+
+Lister = Callable[[Sequence[str]], Iterable[str]]
+"""Gives the files below some directories: tracked, and untracked but not ignored."""
+
+_RULES = ".gitignore"
+_PLACES = 8  # seen: 1,090 places cost git a second, their parent 50 ms
+
+
+class Ignores(Protocol):
+    """What git leaves out, or the `.gitignore` files outside of git."""
+
+    def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that are ignored; a tracked file never is."""
+
+    def reset(self) -> None:
+        """Read the rules again: they changed."""
+
+
+class FileIndex:
+    """Every file that a task of a graph may take."""
+
+    def __init__(
+        self,
+        root: str,
+        affected: Affected,
+        ignores: Ignores,
+        lister: Lister | None = None,
+        clock: Clock = time.time_ns,
+    ) -> None:
+        """List the files. `root` is absolute; without a `lister` they are found by walking."""
+        self._root = root
+        self._ignores = ignores
+        self._lister = lister
+        self._clock = clock
+        self._walker = Walker(root, self._allowed)
+        self._record = Record(root, clock, self._moved)
+        self.load(affected)
+
+    def load(self, affected: Affected) -> None:
+        """Take up another graph and list its files, keeping what was read and did not move.
+
+        A change that comes to light here is not reported: make all keys anew after a load.
+        """
+        before = self._record
+        self._record = Record(self._root, self._clock, self._moved)
+        self._affected = affected
+        self._named = PathTree()
+        self._nested: set[str] = set()
+        self._ignored: set[str] = set()
+        self._selected: dict[TaskId, set[str]] = {}
+        self._places = affected.directories()
+        self._around = {above for place in self._places for above in upward(place)}
+        self._literals: frozenset[str] = frozenset()
+        absent = [p for p in self._list(self._places) if not self._record.glance(p, before)]
+        self._nested = {path for path in absent if self._record.is_directory(path)}
+        for path in self._walker.files(self._nested, lambda _: False):
+            self._record.glance(path, before)
+        self._literals = affected.literals(self._record.directories)
+        for path in self._literals:
+            self._named.add(path)
+        unlisted = [path for path in self._literals if path not in self._record]
+        self._ignored |= self._ask(unlisted)
+        for path in unlisted:
+            self._record.glance(path, before)
+
+    def read(self) -> None:
+        """Read everything that was not read yet, so that any later change can be told."""
+        self._record.digests(list(self._record))
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The files that count although git ignores them."""
+        return frozenset(self._ignored)
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """What could not be read and the system's reason: keys over it prove nothing."""
+        return {**self._walker.denied, **self._record.unreadable}
+
+    def inputs(self, task_id: TaskId) -> dict[str, str]:
+        """The files that the task takes, with digests; for a server those of `restart_on`."""
+        if task_id not in self._selected:
+            self._selected[task_id] = self._select(task_id)
+        if task_id in self._affected.servers:
+            self._renew(task_id)
+        return self._record.digests(list(self._selected[task_id]))
+
+    def refresh(self, paths: Iterable[str]) -> frozenset[str]:
+        """Look at paths that may have changed, and return those that did.
+
+        A path may be a file, a directory that came or went, or nothing any more.
+        """
+        hints = {path for path in paths if not excluded(path)}
+        rules = [path for path in hints if path.rpartition("/")[2] == _RULES]
+        changed: set[str] = set()
+        if rules:
+            self._ignores.reset()
+            for path in rules:
+                changed |= self._relist(path.rpartition("/")[0])
+        changed |= self._settle(path for path in hints if not self._affected.generated(path))
+        return self._edits(changed)
+
+    def rescan(self, tree: str) -> frozenset[str]:
+        """Look at everything below a directory ("" for the root), and return what changed."""
+        return self._edits(self._settle([tree]))
+
+    def _edits(self, changed: Iterable[str]) -> frozenset[str]:
+        return frozenset(path for path in changed if not self._affected.generated(path))
+
+    def _settle(self, paths: Iterable[str]) -> set[str]:
+        """What changed at the paths and below them."""
+        suspects: set[str] = set()
+        strange: set[str] = set()
+        directories: list[str] = []
+        for path in {self._lifted(path) for path in paths}:
+            suspects.update(self._record.below(path))
+            strange.update(self._named.below(path))
+            strange.add(path)
+            if self._record.is_directory(path):
+                directories.append(path)
+        suspects |= strange.intersection(self._record)
+        strange.difference_update(suspects, directories)
+        foreign = [path for path in directories if not self._record.holds(path)]
+        allowed = self._allowed(list(strange), foreign)
+        entered = [path for path in directories if path in allowed or self._record.holds(path)]
+        suspects.update(allowed.intersection(strange), self._walker.files(entered, self._knows))
+        return {path for path in suspects if self._record.look(path)}
+
+    def _lifted(self, path: str) -> str:
+        """The path, or the highest directory above it that holds nothing known so far.
+
+        That one says whether the path counts at all: it may be ignored, or a link.
+        """
+        if path in self._record or path in self._literals:
+            return path
+        top = path
+        for above in upward(path.rpartition("/")[0]):
+            if not above or self._record.holds(above):
+                break
+            top = above
+        return top
+
+    def _relist(self, directory: str) -> set[str]:
+        """What came and went when the rules of a directory changed."""
+        places = [place for place in self._places if directory in upward(place)]
+        if not places and any(above in self._places for above in upward(directory)):
+            places = [directory]
+        listed = set(self._list(places))
+        known = {path for place in places for path in self._record.below(place)}
+        known.difference_update(*map(self._record.below, self._nested))
+        changed = listed & self._ignored
+        changed |= known - listed - self._ignored
+        for path in changed:
+            self._record.drop(path)
+        self._ignored -= listed
+        came = self._allowed([path for path in changed if path not in listed], [])
+        for path in (listed - known) | (listed & changed) | came:
+            if self._record.look(path):
+                changed.add(path)
+        return changed
+
+    def _list(self, places: Sequence[str]) -> set[str]:
+        """The files that count below some places; a repository inside stands for its own."""
+        if self._lister is None:
+            return set(self._walker.files(places, lambda _: False))
+        return {
+            path.rstrip("/")
+            for path in (self._lister(_few(places)) if places else ())
+            if not excluded(path) and self._affected.concerns(path)
+        }
+
+    def _allowed(self, files: list[str], directories: list[str]) -> set[str]:
+        """Those of the paths, none of which is known, that count."""
+        concerned = [
+            path
+            for path in files
+            if self._affected.concerns(path) and not self._affected.generated(path)
+        ]
+        entered = [
+            path for path in directories if path in self._around or self._affected.concerns(path)
+        ]
+        ignored = self._ask(concerned + entered)
+        named = {path for path in concerned if path in ignored and self._affected.named(path)}
+        self._ignored |= named
+        return {*concerned, *entered} - ignored | named
+
+    def _ask(self, paths: Sequence[str]) -> set[str]:
+        """What is ignored; a repository inside this one has rules that git does not tell."""
+        if self._nested:
+            paths = [path for path in paths if self._nested.isdisjoint(upward(path))]
+        return self._ignores.ignored(paths) if paths else set()
+
+    def _knows(self, path: str) -> bool:
+        return path in self._record or self._record.holds(path)
+
+    def _moved(self, path: str, there: bool) -> None:
+        """Keep what tasks take in step with what exists."""
+        if not self._selected:
+            return
+        for task in self._affected.takers(path, ignored=path in self._ignored):
+            chosen = self._selected.get(task.id)
+            if chosen is not None:
+                (chosen.add if there else chosen.discard)(path)
+
+    def _select(self, task_id: TaskId) -> set[str]:
+        own, wide = self._affected.roots(task_id)
+        found = {path for path in LOCKFILES if path in self._record}
+        for root in own:
+            found.update(self._at(root, self._affected.project_dirs))
+        for root in wide:
+            found.update(self._at(root, ()))
+        takes = self._affected.takes
+        return {path for path in found if takes(task_id, path, ignored=path in self._ignored)}
+
+    def _at(self, root: str, but: Collection[str]) -> Collection[str]:
+        return (root,) if root in self._record else self._record.below(root, but)
+
+    def _renew(self, task_id: TaskId) -> None:
+        """Look again at what a server takes of its dependencies' output: no event tells of it."""
+        own, _ = self._affected.roots(task_id)
+        named = {path for root in own for path in (root, *self._named.below(root))}
+        for path in self._selected[task_id] | (named & self._literals):
+            if self._affected.generated(path):
+                self._record.look(path)
+
+
+def _few(places: Sequence[str]) -> Sequence[str]:
+    """Places that hold all of these: git compares every file with every place it is given."""
+    while len(places) > _PLACES:
+        above = {place.rpartition("/")[0] for place in places}
+        places = sorted(place for place in above if above.isdisjoint([*upward(place)][1:]))
+    return places

@@ -1,0 +1,136 @@
+"""Makes the key of a task: the content hash that decides whether it must run.
+
+Pure: values in, hash out. A key folds what can change what the task does, and nothing else:
+time limits, ready conditions and the ports at which others reach it are no part of it. The
+values that were hashed stay with the key, so that two keys can be compared name by name; those
+of the environment stay as hashes, because they may be secrets.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import xxhash
+
+from vxwatch.model import Globs, Sandbox, Task, TaskId
+
+SCHEMA = 1
+"""Moves whenever the same task on the same files shall get another key."""
+
+UNSET = "unset"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A hash, and what was hashed.
+
+    `facts` are named `config:command`, `env:NAME`, `upstream:lib#build` and so on; `files` maps
+    paths to digests of their content.
+    """
+
+    hex: str
+    facts: Mapping[str, str]
+    files: Mapping[str, str]
+
+    @property
+    def components(self) -> dict[str, str]:
+        """Everything that was hashed, by name."""
+        return {**self.facts, **{f"file:{path}": digest for path, digest in self.files.items()}}
+
+
+def task_key(
+    task: Task,
+    *,
+    files: Mapping[str, str],
+    upstream: Mapping[TaskId, str],
+    environ: Mapping[str, str],
+    arguments: Sequence[str] = (),
+) -> Key:
+    """The key of a task, a group or, for what depends on it, a server.
+
+    `files` are what the task takes, with digests; `upstream` the keys of what it depends on
+    directly; `environ` is where the values of declared variables come from; `arguments` were
+    forwarded to it.
+    """
+    facts = _config(task) | _environment(task.input_env, environ)
+    return _fold(task, facts, files, upstream, arguments)
+
+
+def server_fingerprint(
+    task: Task,
+    *,
+    files: Mapping[str, str],
+    upstream: Mapping[TaskId, str],
+    environ: Mapping[str, str],
+    arguments: Sequence[str] = (),
+) -> Key:
+    """What a running server was started with: it is restarted when this moves.
+
+    `files` are those of `restart_on`; `upstream` counts with `restart_on_dependencies` alone.
+    """
+    facts = _config(task) | _environment((*task.env_pass, *task.input_env), environ)
+    if task.sandbox:
+        ports = [(port.inside, port.host) for port in task.sandbox.local_binding]
+        facts["config:local_binding"] = json.dumps(ports)
+    follows = task.persistent is not None and task.persistent.restart_on_dependencies
+    return _fold(task, facts, files, upstream if follows else {}, arguments)
+
+
+def _config(task: Task) -> dict[str, str]:
+    """The resolved config; what is not declared is left out, so that it differs from empty."""
+    facts: dict[str, object] = {"command": task.command}
+    if task.env_pass:
+        facts["env_pass"] = sorted(task.env_pass)
+    if task.env_set:
+        facts["env_set"] = sorted(task.env_set)
+    facts |= _globs("inputs", task.inputs) | _globs("outputs", task.outputs)
+    facts |= _sandbox(task.sandbox)
+    return {
+        f"config:{name}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in facts.items()
+        if value is not None
+    }
+
+
+def _globs(name: str, globs: Globs | None) -> dict[str, object]:
+    if globs is None:
+        return {}
+    return {name: globs.files, f"{name}.workspace_files": globs.workspace_files or None}
+
+
+def _sandbox(sandbox: Sandbox | None) -> dict[str, object]:
+    if sandbox is None:
+        return {}
+    return {
+        "sandbox.read": sorted(sandbox.read),
+        "sandbox.write": sorted(sandbox.write),
+        "sandbox.host_ports": sorted(sandbox.host_ports) or None,
+    }
+
+
+def _environment(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"env:{name}": _digest(environ[name]) if name in environ else UNSET
+        for name in sorted(set(names))
+    }
+
+
+def _fold(
+    task: Task,
+    facts: dict[str, str],
+    files: Mapping[str, str],
+    upstream: Mapping[TaskId, str],
+    arguments: Sequence[str],
+) -> Key:
+    facts |= {"schema": str(SCHEMA), "task": task.id}
+    facts |= {f"upstream:{other}": key for other, key in sorted(upstream.items())}
+    if arguments:
+        facts["arguments"] = json.dumps(list(arguments))
+    text = json.dumps(facts, sort_keys=True)
+    # No path and no digest holds a NUL, and none is empty: the sequence reads only one way.
+    listed = "\0".join(part for item in sorted(files.items()) for part in item)
+    return Key(_digest(f"{text}\0{listed}"), facts, files)
+
+
+def _digest(text: str) -> str:
+    return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogateescape"))

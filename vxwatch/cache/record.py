@@ -1,0 +1,103 @@
+"""Remembers what each file was when it was last looked at.
+
+A path is in the record while a file or link exists there. Looking is the only way in and out,
+and says whether something changed that counts; whoever must know what came and what went is
+told.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+
+from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
+from vxwatch.cache.tree import PathTree
+
+
+class Record:
+    """Files by path, relative to a root."""
+
+    def __init__(self, root: str, clock: Clock, moved: Callable[[str, bool], None]) -> None:
+        """`root` is absolute; `moved` is told of a path that came (True) or went (False)."""
+        self._root = root
+        self._clock = clock
+        self._moved = moved
+        self._seen: dict[str, Seen] = {}
+        self._tree = PathTree()
+        self.unreadable: dict[str, str] = {}
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._seen
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen)
+
+    def holds(self, directory: str) -> bool:
+        """Whether a file of the record lies below this directory."""
+        return self._tree.holds(directory)
+
+    def below(self, directory: str, but: Collection[str] = ()) -> list[str]:
+        """The files below a directory, without those below the directories `but`."""
+        return list(self._tree.below(directory, but))
+
+    def directories(self, directory: str) -> list[str]:
+        """The directories that hold files, below one and relative to it ("" for itself)."""
+        return list(self._tree.directories(directory))
+
+    def is_directory(self, path: str) -> bool:
+        """Whether a directory, and no link to one, is at the path now."""
+        try:
+            return stat.S_ISDIR(os.lstat(self._full(path)).st_mode)
+        except OSError:
+            return False
+
+    def glance(self, path: str, before: "Record | None" = None) -> bool:
+        """Take a file in without reading it; False if there is none.
+
+        What `before` read is kept if the stamps vouch for it.
+        """
+        seen = glance(self._full(path))
+        if seen is None:
+            return False
+        known = before and before._seen.get(path)  # noqa: SLF001 - of the same class
+        self._put(path, known if known and known.settled and known.stamp == seen.stamp else seen)
+        return True
+
+    def look(self, path: str) -> bool:
+        """Look at a path now; True if what counts differs from the last time."""
+        before = self._seen.get(path)
+        now = look(self._full(path), before, self._clock)
+        if now is None:
+            return self.drop(path)
+        if now is before:
+            return False
+        self._put(path, now)
+        return before is None or before.digest != now.digest
+
+    def drop(self, path: str) -> bool:
+        """Take a file out that is gone; True if it was there."""
+        if self._seen.pop(path, None) is None:
+            return False
+        self._tree.discard(path)
+        self.unreadable.pop(path, None)
+        self._moved(path, False)
+        return True
+
+    def digests(self, paths: Collection[str]) -> dict[str, str]:
+        """What the files hold; the unread ones are read, and those that vanished left out."""
+        for path in [path for path in paths if self._seen[path].digest == UNREAD]:
+            self.look(path)
+        return {path: self._seen[path].digest for path in paths if path in self._seen}
+
+    def _put(self, path: str, seen: Seen) -> None:
+        new = path not in self._seen
+        self._seen[path] = seen
+        if seen.digest.startswith(UNREADABLE):
+            self.unreadable[path] = os.strerror(int(seen.digest[1:].partition(" ")[0]))
+        elif self.unreadable:
+            self.unreadable.pop(path, None)
+        if new:
+            self._tree.add(path)
+            self._moved(path, True)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"

@@ -1,0 +1,55 @@
+"""Finds the files below a directory by looking.
+
+Never enters a link or an excluded directory, nor any that its owner does not allow, which is
+asked once per level of directories. What is neither a regular file nor a link is left out.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+from vxwatch.globs import excluded
+
+Allowed = Callable[[list[str], list[str]], set[str]]
+"""Which of these files and directories, none of them known, count."""
+
+
+class Walker:
+    """A look around. `denied` maps the directories that could not be read to the reason."""
+
+    def __init__(self, root: str, allowed: Allowed) -> None:
+        """`root` is absolute; all other paths are relative to it."""
+        self._root = root
+        self._allowed = allowed
+        self.denied: dict[str, str] = {}
+
+    def files(self, directories: Iterable[str], known: Callable[[str], bool]) -> Iterator[str]:
+        """The files below the directories, each once; what is `known` needs no permission."""
+        level = list(directories)
+        while level:
+            files: list[str] = []
+            deeper: list[str] = []
+            for directory in level:
+                self._scan(directory, files, deeper)
+            allowed = self._allowed(
+                [path for path in files if not known(path)],
+                [path for path in deeper if not known(path)],
+            )
+            yield from (path for path in files if path in allowed or known(path))
+            level = [path for path in deeper if path in allowed or known(path)]
+
+    def _scan(self, directory: str, files: list[str], deeper: list[str]) -> None:
+        prefix = f"{directory}/" if directory else ""
+        self.denied.pop(directory, None)
+        try:
+            with os.scandir(f"{self._root}/{directory}") as entries:
+                for entry in entries:
+                    if excluded(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        deeper.append(prefix + entry.name)
+                    elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                        files.append(prefix + entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self.denied[directory] = os.strerror(error.errno or 0)

@@ -1,0 +1,253 @@
+"""Decides which tasks a changed path touches, and which files are part of a task's key.
+
+One rule answers both, so that a change is seen by exactly the tasks whose keys it moves:
+
+- a task with declared inputs takes what its patterns match (those of its project stop at nested
+  projects), its project's manifest and the workspace's lockfiles; not what it writes itself, and
+  not what any task it depends on writes: that comes in by key;
+- a task without takes every file of its project that no task declares as output, but vx's own
+  config, and what only a server's `restart_on` matches;
+- a server takes what its `restart_on` matches;
+- a file that git ignores is taken only where a pattern spells its name out.
+
+A question costs the depth of the path and the tasks of its project, never the workspace.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from vxwatch.globs import excluded
+from vxwatch.graph.places import Matchers, Outputs, Owners, Spread, inside, relative, upward
+from vxwatch.graph.tasks import Graph
+from vxwatch.model import Globs, Project, Task, TaskId, Workspace
+
+LOCKFILES = frozenset(
+    {
+        "bun.lock",
+        "bun.lockb",
+        "npm-shrinkwrap.json",
+        "package-lock.json",
+        "pnpm-lock.yaml",
+        "uv.lock",
+        "yarn.lock",
+    }
+)
+"""Files at the root of the workspace that are an input of every task with declared inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The tasks that some changes reach: by input, by lying in their project, by `restart_on`."""
+
+    inputs: frozenset[TaskId]
+    uncached: frozenset[TaskId]
+    restarts: frozenset[TaskId]
+
+
+class Affected:
+    """What files mean to the tasks of one graph."""
+
+    def __init__(self, workspace: Workspace, graph: Graph) -> None:
+        tasks = [workspace.task(task) for task in graph.order]
+        self._projects = workspace.projects
+        self._graph = graph
+        self._tasks = {task.id: task for task in tasks}
+        self._matchers = Matchers()
+        self._owners = Owners(workspace.projects.values())
+        self._local: dict[str, list[Task]] = {}
+        for task in tasks:
+            if task.command is not None:
+                self._local.setdefault(task.project, []).append(task)
+        self._cached = [task for task in tasks if task.inputs is not None]
+        self._servers = frozenset(task.id for task in tasks if task.persistent)
+        self._wide = Spread(
+            ((task.id, task.inputs.workspace_files) for task in self._cached if task.inputs),
+            self._matchers,
+        )
+        self._wide_outputs = Spread(_wide_outputs(workspace), self._matchers)
+        self._outputs: dict[str, Outputs] = {}
+        self._downstream: dict[TaskId, frozenset[TaskId]] = {}
+
+    def touched(self, paths: Iterable[str], ignored: Collection[str] = ()) -> Touched:
+        """The tasks that changes of these paths reach; `ignored` holds those git ignores."""
+        inputs: set[TaskId] = set()
+        uncached: set[TaskId] = set()
+        restarts: set[TaskId] = set()
+        for path in paths:
+            for task in self.takers(path, ignored=path in ignored):
+                if task.persistent:
+                    restarts.add(task.id)
+                elif task.inputs is not None:
+                    inputs.add(task.id)
+                else:
+                    uncached.add(task.id)
+        return Touched(frozenset(inputs), frozenset(uncached), frozenset(restarts))
+
+    def takes(self, task_id: TaskId, path: str, *, ignored: bool = False) -> bool:
+        """Whether the file is part of what the task depends on. `ignored`: git ignores it."""
+        task = self._tasks[task_id]
+        if task.persistent:
+            return self._matches(task, task.persistent.restart_on, path, ignored=ignored)
+        if task.inputs is not None:
+            return self._reads(task, task.inputs, path, ignored=ignored)
+        return task.command is not None and not ignored and self._surrounds(task, path)
+
+    def takers(self, path: str, *, ignored: bool = False) -> Iterator[Task]:
+        """The tasks that take the file, servers among them. `ignored`: git ignores it."""
+        if excluded(path):
+            return
+        owner = self._owners.of(path)
+        candidates = {task.id: task for task in self._local.get(owner.name, ())} if owner else {}
+        candidates |= {task: self._tasks[task] for task in self._wide.tasks(path)}
+        if path in LOCKFILES:
+            candidates |= {task.id: task for task in self._cached}
+        for task in candidates.values():
+            if self.takes(task.id, path, ignored=ignored):
+                yield task
+
+    def named(self, path: str) -> bool:
+        """Whether the file counts although git ignores it: some task spells its name out."""
+        return any(True for _ in self.takers(path, ignored=True))
+
+    def writers(self, path: str) -> list[TaskId]:
+        """The tasks of the workspace that declare the path as output."""
+        found = [*self._wide_outputs.tasks(path)]
+        owner = self._owners.of(path)
+        if owner is not None:
+            outputs = self._outputs.get(owner.name)
+            if outputs is None:
+                outputs = self._outputs[owner.name] = Outputs(owner, self._matchers)
+            found += outputs.writers(path)
+        return found
+
+    def generated(self, path: str) -> bool:
+        """Whether a change of the path is the work of a task and no edit.
+
+        It is a declared output, and no task that does not depend on its writer takes it.
+        """
+        return bool(self.writers(path)) and not any(
+            task.inputs is not None or not self._comes_by_key(task.id, path)
+            for task in self.takers(path)
+        )
+
+    def concerns(self, path: str) -> bool:
+        """Whether a task of the graph may take the path: it need not be listed otherwise."""
+        owner = self._owners.of(path)
+        if owner is not None and owner.name in self._local:
+            return True
+        return path in LOCKFILES or any(True for _ in self._wide.tasks(path))
+
+    def roots(self, task_id: TaskId) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Where the files of a task lie: in its project, and, but for lockfiles, elsewhere."""
+        task = self._tasks[task_id]
+        project = self._projects[task.project]
+        if task.persistent:
+            return self._rooted(project, task.persistent.restart_on), ()
+        if task.inputs is None:
+            return ((project.dir,), ()) if task.command is not None else ((), ())
+        manifest = (project.manifest,) if project.manifest else ()
+        own = self._rooted(project, task.inputs.files)
+        return own + manifest, self._matchers[task.inputs.workspace_files].roots()
+
+    def directories(self) -> tuple[str, ...]:
+        """The places to list, none inside another ("" is the root); some may be files."""
+        places = {self._projects[name].dir for name in self._local} | {*self._wide.roots}
+        return tuple(sorted(place for place in places if places.isdisjoint([*upward(place)][1:])))
+
+    @property
+    def servers(self) -> Collection[TaskId]:
+        """The tasks of the graph that do not finish."""
+        return self._servers
+
+    @property
+    def project_dirs(self) -> Collection[str]:
+        """Where projects lie: the patterns of one stop at the others."""
+        return self._owners.directories
+
+    def literals(self, directories: Callable[[str], Iterable[str]]) -> frozenset[str]:
+        """The paths that count even if git ignores them.
+
+        `directories` gives the directories below one, relative to it: names like `**/.env` are
+        looked for in each.
+        """
+        found = {*LOCKFILES}
+        seen: set[tuple[str, tuple[str, ...]]] = set()
+        for task in self._tasks.values():
+            project = self._projects[task.project]
+            for base, patterns in _patterns(task, project):
+                if (base, patterns) not in seen:
+                    seen.add((base, patterns))
+                    names = self._matchers[patterns].literals(directories(base))
+                    found.update(f"{base}/{name}" if base else name for name in names)
+            if task.inputs is not None and project.manifest:
+                found.add(project.manifest)
+        return frozenset(path for path in found if not excluded(path))
+
+    def _reads(self, task: Task, inputs: Globs, path: str, *, ignored: bool) -> bool:
+        matched = (
+            self._matches(task, inputs.files, path, ignored=ignored)
+            or (
+                inputs.workspace_files and self._fits(inputs.workspace_files, path, ignored=ignored)
+            )
+            or path in LOCKFILES
+            or path == self._projects[task.project].manifest
+        )
+        return bool(matched) and not self._comes_by_key(task.id, path)
+
+    def _matches(self, task: Task, patterns: tuple[str, ...], path: str, *, ignored: bool) -> bool:
+        owner = self._owners.of(path)
+        if owner is None or owner.name != task.project:
+            return False
+        return self._fits(patterns, relative(owner, path), ignored=ignored)
+
+    def _fits(self, patterns: tuple[str, ...], path: str, *, ignored: bool) -> bool:
+        matcher = self._matchers[patterns]
+        return matcher.names(path) if ignored else matcher.matches(path)
+
+    def _surrounds(self, task: Task, path: str) -> bool:
+        owner = self._owners.of(path)
+        return (
+            owner is not None
+            and owner.name == task.project
+            and (path != owner.config or path == owner.manifest)
+            and not self.writers(path)
+            and not self._only_restarts(owner, path)
+        )
+
+    def _only_restarts(self, owner: Project, path: str) -> bool:
+        servers = [task for task in self._local[owner.name] if task.persistent]
+        if not any(self.takes(server.id, path) for server in servers):
+            return False
+        readers = [*self._wide.tasks(path)]
+        readers += [task.id for task in self._local[owner.name] if task.inputs is not None]
+        return not any(self.takes(reader, path) for reader in readers)
+
+    def _comes_by_key(self, task: TaskId, path: str) -> bool:
+        writers = self.writers(path)
+        return bool(writers) and any(task in self._above(writer) for writer in writers)
+
+    def _above(self, writer: TaskId) -> frozenset[TaskId]:
+        if writer not in self._tasks:
+            return frozenset()
+        if writer not in self._downstream:
+            self._downstream[writer] = self._graph.downstream([writer])
+        return self._downstream[writer]
+
+    def _rooted(self, project: Project, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(inside(project, root) for root in self._matchers[patterns].roots())
+
+
+def _patterns(task: Task, project: Project) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The lists of patterns by which a task takes files, with the directory each is relative to."""
+    if task.persistent:
+        yield project.dir, task.persistent.restart_on
+    elif task.inputs is not None:
+        yield project.dir, task.inputs.files
+        yield "", task.inputs.workspace_files
+
+
+def _wide_outputs(workspace: Workspace) -> Iterator[tuple[TaskId, tuple[str, ...]]]:
+    for project in workspace.projects.values():
+        for task in project.tasks.values():
+            if task.outputs:
+                yield task.id, task.outputs.workspace_files
