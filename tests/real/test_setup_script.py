@@ -1,8 +1,10 @@
 """`.ci/setup` on machines that lack something, as far as it gets without a network."""
 
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,14 @@ def test_sudo_is_used_where_it_works(checkout: Path) -> None:
     assert f"ran {LINE} bubblewrap socat npm" in done.stderr
     assert "node v12.0.0 is too old" in done.stderr
     assert done.returncode == 1
+
+
+def test_the_lock_pins_everything_the_project_asks_for() -> None:
+    root = os.path.realpath(os.path.join(__file__, "../../.."))
+    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
+        config = tomllib.load(file)
+    with open(os.path.join(root, "requirements-dev.lock")) as file:
+        pinned = {line.partition("==")[0].lower() for line in file if "==" in line}
+    wanted = [*config["project"]["dependencies"], *config["dependency-groups"]["dev"]]
+    names = {re.split(r"[<>=!~\s\[;]", line, maxsplit=1)[0].lower() for line in wanted}
+    assert names - pinned == set()
