@@ -100,6 +100,10 @@ class FileIndex:
         """What could not be read and the system's reason: keys over it prove nothing."""
         return {**self._walker.denied, **self._record.unreadable}
 
+    def holds(self, directory: str) -> bool:
+        """Whether a file below the directory is known."""
+        return self._record.holds(directory)
+
     def inputs(self, task_id: TaskId) -> dict[str, str]:
         """The files that the task takes, with digests; for a server those of `restart_on`."""
         if task_id not in self._selected:
