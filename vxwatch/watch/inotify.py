@@ -44,16 +44,19 @@ class Inotify:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
-            raise _last_error()
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
         self._arrived = arrived
         self._watches: dict[str, int] = {}
         self._names: dict[int, set[str]] = {}
         self._raw = Raw()
         self._proven = asyncio.Event()
         self._proof = tempfile.mkdtemp(prefix="watch-", dir=scratch)
-        self.add([self._proof])
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._read)
+        for code in self.add([self._proof]).values():
+            self._close()
+            raise OSError(code, os.strerror(code))
 
     def add(self, directories: Iterable[str]) -> dict[str, int]:
         """Watch these; gives those that the kernel refused, with the `errno`."""
@@ -100,6 +103,9 @@ class Inotify:
 
     async def aclose(self) -> None:
         """End; no descriptor and no file is left. Idempotent."""
+        self._close()
+
+    def _close(self) -> None:
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
@@ -129,8 +135,3 @@ class Inotify:
             if mask & _IGNORED:
                 for directory in self._names.pop(watch, ()):
                     del self._watches[directory]
-
-
-def _last_error() -> OSError:
-    code = ctypes.get_errno()
-    return OSError(code, os.strerror(code))

@@ -253,8 +253,11 @@ def _refused(directories: list[str], error: Exception) -> dict[str, int]:
     if "watch limit" in text:
         return dict.fromkeys(directories[at:], errno.ENOSPC)
     number = re.search(r"os error (\d+)", text)
-    guilty = directories if at is None else [directories[at]]
-    return dict.fromkeys(guilty, int(number[1]) if number else errno.EIO)
+    code = int(number[1]) if number else errno.EIO
+    if at is not None:
+        return {directories[at]: code}
+    # A name that the package escapes: not known which, so all of them are worth polling.
+    return dict.fromkeys(directories, errno.EIO if code in {errno.ENOENT, errno.EACCES} else code)
 
 
 def _all(instances: list[_Instance]) -> set[str]:
