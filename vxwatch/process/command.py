@@ -1,0 +1,107 @@
+"""Runs vx's own helper programs, git among them: once for an answer, or kept open to be asked.
+
+For programs that vx calls for itself, never for tasks: those are the nursery's. A helper gets
+a process group of its own, so that Ctrl-C on the terminal does not cut an answer short, and
+ends when its input does, so that it cannot outlive vx.
+"""
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+NOT_FOUND = 127
+"""The exit code that stands for a program, or a directory, that is not there."""
+
+_CHUNK = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """How a helper ended: its exit code (minus the signal after a signal) and what it wrote."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+def capture(
+    argv: Sequence[str], *, cwd: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> Captured:
+    """Run a helper to its end. One that cannot be started gives `NOT_FOUND` and the reason."""
+    try:
+        done = subprocess.run(
+            argv, cwd=cwd, input=stdin, env=env, capture_output=True, check=False, process_group=0
+        )
+    except OSError as error:
+        return Captured(NOT_FOUND, b"", str(error).encode())
+    return Captured(done.returncode, done.stdout, done.stderr)
+
+
+class ConversationError(Exception):
+    """The helper is gone: it ended before its answer was whole, or could not be started."""
+
+
+class Conversation:
+    """A helper kept open: each request gets an answer. Started with the first request.
+
+    Must be closed. Requests must fit into a pipe (64 KiB), for nothing is read meanwhile.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._argv = argv
+        self._cwd = cwd
+        self._env = env
+        self._helper: subprocess.Popen[bytes] | None = None
+
+    def ask(self, request: bytes, whole: Callable[[bytes], bool]) -> bytes:
+        """Send a request and read until `whole` says that the answer is.
+
+        Raises `ConversationError`; the next request then starts the helper anew.
+        """
+        try:
+            return self._ask(self._start(), request, whole)
+        except OSError as error:
+            self.close()
+            raise ConversationError(str(error)) from error
+
+    def close(self) -> None:
+        """End the helper and wait for its end."""
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            helper.kill()
+            for pipe in (helper.stdin, helper.stdout):
+                if pipe is not None:
+                    pipe.close()
+            helper.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._helper is None:
+            self._helper = subprocess.Popen(
+                self._argv,
+                cwd=self._cwd,
+                env=self._env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                process_group=0,
+            )
+        return self._helper
+
+    def _ask(
+        self, helper: subprocess.Popen[bytes], request: bytes, whole: Callable[[bytes], bool]
+    ) -> bytes:
+        assert helper.stdin is not None
+        assert helper.stdout is not None
+        rest = memoryview(request)
+        while rest:
+            rest = rest[helper.stdin.write(rest) :]
+        answer = b""
+        while not whole(answer):
+            part = helper.stdout.read(_CHUNK)
+            if not part:
+                raise BrokenPipeError(f"{self._argv[0]} ended before its answer was whole")
+            answer += part
+        return answer
