@@ -1,0 +1,282 @@
+"""What git knows of the workspace: its files, and what it leaves out.
+
+Git runs other people's programs if their repository says so (`core.fsmonitor`, hooks); no call
+here lets it, in the repository or in one inside it, and none takes a lock or writes. Where
+there is no repository, no git, or the workspace itself is ignored, the `.gitignore` files below
+it are read instead. What never counts (`globs.excluded`) is left out in either case.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vxwatch import globs
+from vxwatch.errors import UserError
+from vxwatch.process.command import Conversation, ConversationError, capture
+
+if TYPE_CHECKING:
+    from vxwatch.workspace.gitignore import Rules
+
+_GIT = (
+    "git",
+    "--no-optional-locks",
+    "--literal-pathspecs",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "safe.directory=*"),  # as root in another user's workspace; nothing of it is run
+)
+_LIST = (*_GIT, "ls-files", "-z")
+_OTHERS = (
+    *("--others", "--exclude-standard", f"--exclude=*{globs.EXCLUDED_SUFFIX}"),
+    *(f"--exclude={name}" for name in sorted(globs.EXCLUDED)),
+)
+_IGNORE = (*_GIT, "check-ignore", "--stdin", "-z", "-v", "-n")
+_KEPT = frozenset(
+    {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
+)
+_GITLINK = b"160000"
+_PATHSPECS = 32  # git compares each file with each of them
+_REQUEST = 32 * 1024  # bytes; below the capacity of a pipe
+_FIELDS = 4
+_NOT_IGNORED = 1
+
+
+def environment(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would point git at another repository (a hook sets it)."""
+    return {n: v for n, v in base.items() if not n.startswith("GIT_") or n in _KEPT}
+
+
+class Git:
+    """The files of a workspace. `root` is absolute and real; paths are relative to it."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._present: bool | None = None
+
+    @property
+    def present(self) -> bool:
+        """Whether git answers for the workspace; else `.gitignore` files alone do."""
+        if self._present is None:
+            self._present = _answers(self.root)
+        return self._present
+
+    def tracked(self, roots: Sequence[str]) -> list[str]:
+        """The files and directories' files that are in git's index, there or not."""
+        return self._listed(["--cached"], roots) if self.present else []
+
+    def tracked_and_untracked(self, roots: Sequence[str]) -> list[str]:
+        """The files below some directories: tracked ones, there or not, and others not ignored.
+
+        Repositories inside the workspace are listed by their own rules.
+        """
+        if not self.present:
+            rules = _rules(self.root)
+            return sorted({path for root in roots for path in rules.files(root)})
+        walls = _Walls(self.root)
+        own: list[str] = []
+        files: set[str] = set()
+        for root in roots:
+            repository, inside = walls.place_directory(root)
+            if repository:
+                files.update(self._inside(repository, [inside]))
+            else:
+                own.append(inside)
+        found = self._listed(["--cached", *_OTHERS], own)
+        inner = [path.rstrip("/") for path in found if path.endswith("/")] + self._submodules()
+        for path in inner:
+            if _concerns(path, own):
+                files.update(self._inside(path, [""]))
+        files.update(path for path in found if not path.endswith("/") and not globs.excluded(path))
+        return sorted(files.difference(inner))
+
+    def ignored_dirs(self) -> set[str]:
+        """The directories that are ignored as a whole, outermost ones only."""
+        if not self.present:
+            return set(_rules(self.root).ignored_directories())
+        found = self._listed(["--ignored", "--directory", *_OTHERS], [""])
+        return {path.rstrip("/") for path in found if path.endswith("/")}
+
+    def _listed(self, options: Sequence[str], roots: Sequence[str]) -> list[str]:
+        if not roots:
+            return []
+        few = [] if "" in roots or len(roots) > _PATHSPECS else ["--", *roots]
+        done = capture([*_LIST, *options, *few], cwd=self.root, env=environment(os.environ))
+        if done.code:
+            said = done.err.decode(errors="replace").strip() or f"exit code {done.code}"
+            raise UserError(
+                "git-failed",
+                f"git cannot list the files of {self.root}: {said}",
+                "run `git status` there, and mend what it says",
+            )
+        paths = dict.fromkeys(os.fsdecode(done.out).split("\0")[:-1])
+        if few or "" in roots:
+            return list(paths)
+        return [path for path in paths if _concerns(path, roots)]
+
+    def _submodules(self) -> list[str]:
+        if not os.path.lexists(f"{_top(self.root)}/.gitmodules"):
+            return []
+        done = capture([*_LIST, "--stage"], cwd=self.root, env=environment(os.environ))
+        entries = (entry.partition(b"\t") for entry in done.out.split(b"\0"))
+        return [os.fsdecode(path) for mode, _, path in entries if mode.startswith(_GITLINK)]
+
+    def _inside(self, repository: str, roots: Sequence[str]) -> Iterable[str]:
+        """The files of a repository inside this one; none if it was never checked out."""
+        full = f"{self.root}/{repository}"
+        if not os.path.lexists(f"{full}/.git"):
+            return []
+        return (f"{repository}/{file}" for file in Git(full).tracked_and_untracked(roots))
+
+
+class Ignores:
+    """Tells which paths are ignored, from a git that is kept open. Must be closed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._rules: Rules | None = None
+        self._talks: dict[str, Conversation] = {}
+        self._present: bool | None = None
+
+    def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that are ignored or never count; a tracked file is not ignored."""
+        found = {path for path in paths if globs.excluded(path)}
+        asked = [path for path in paths if path and path not in found]
+        if self._present is None:
+            self._present = _answers(self._root)
+        if not self._present:
+            self._rules = self._rules or _rules(self._root)
+            return found | set(filter(self._rules.ignored, asked))
+        walls = _Walls(self._root)
+        by_repository: dict[str, dict[str, list[str]]] = {}
+        for path in asked:
+            repository, inside = walls.place(path)
+            by_repository.setdefault(repository, {}).setdefault(inside, []).append(path)
+        for repository, insides in by_repository.items():
+            for inside in self._asked(repository, list(insides)):
+                found.update(insides[inside])
+        return found
+
+    def reset(self) -> None:
+        """Read the rules anew: a `.gitignore` changed."""
+        self.close()
+        if self._rules:
+            self._rules.reset()
+
+    def close(self) -> None:
+        """End the git that was kept open."""
+        for talk in self._talks.values():
+            talk.close()
+        self._talks.clear()
+
+    def _asked(self, repository: str, paths: list[str]) -> Iterable[str]:
+        for batch in _batches(paths):
+            try:
+                yield from self._ask(repository, batch)
+            except ConversationError:
+                # git gives up on a path it cannot place, and with it on all of the batch
+                for path in batch:
+                    yield from self._ask_alone(repository, path)
+
+    def _ask_alone(self, repository: str, path: str) -> Iterable[str]:
+        try:
+            return self._ask(repository, [path])
+        except ConversationError:
+            return ()
+
+    def _ask(self, repository: str, paths: Sequence[str]) -> list[str]:
+        talk = self._talks.get(repository)
+        if talk is None:
+            talk = Conversation(
+                _IGNORE, cwd=f"{self._root}/{repository}", env=environment(os.environ)
+            )
+            self._talks[repository] = talk
+        request = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        wanted = _FIELDS * len(paths)
+        answer = talk.ask(request, lambda sofar: sofar.count(b"\0") >= wanted)
+        fields = answer.split(b"\0")
+        patterns = fields[2:wanted:_FIELDS]
+        return [
+            path
+            for path, pattern in zip(paths, patterns, strict=True)
+            if pattern and not pattern.startswith(b"!")
+        ]
+
+
+class _Walls:
+    """Where paths leave the repository: into one inside it, or through a link."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, tuple[str, str | None]] = {"": ("", None)}
+
+    def place_directory(self, directory: str) -> tuple[str, str]:
+        """The repository that a directory lies in, and the directory relative to it."""
+        repository, link = self._directory(directory)
+        asked = directory if link is None else link
+        return repository, asked[len(repository) + 1 :] if repository else asked
+
+    def place(self, path: str) -> tuple[str, str]:
+        """The repository that has a say in a path, and what to ask it, relative to it."""
+        repository, link = self._directory(path.rpartition("/")[0])
+        asked = path if link is None else link
+        return repository, asked[len(repository) + 1 :] if repository else asked
+
+    def _directory(self, directory: str) -> tuple[str, str | None]:
+        """The innermost repository around a directory, and the link on the way, if any."""
+        if directory not in self._known:
+            repository, link = self._directory(directory.rpartition("/")[0])
+            full = f"{self._root}/{directory}"
+            if link is None and os.path.islink(full):
+                link = directory
+            elif link is None and os.path.lexists(f"{full}/.git"):
+                repository = directory
+            self._known[directory] = (repository, link)
+        return self._known[directory]
+
+
+def _answers(root: str) -> bool:
+    """Whether there is git, and a repository around the root that does not ignore it."""
+    top = _top(root)
+    search = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if top is None or not any(os.access(f"{place}/{_GIT[0]}", os.X_OK) for place in search):
+        return False
+    if top == root:
+        return True
+    question = [*_GIT, "check-ignore", "-q", root]
+    return capture(question, cwd=top, env=environment(os.environ)).code == _NOT_IGNORED
+
+
+def _top(root: str) -> str | None:
+    while not os.path.lexists(f"{root}/.git"):
+        if root == os.path.dirname(root):
+            return None
+        root = os.path.dirname(root)
+    return root
+
+
+def _rules(root: str) -> "Rules":
+    from vxwatch.workspace.gitignore import Rules  # noqa: PLC0415 - pathspec, outside of git only
+
+    return Rules(root)
+
+
+def _concerns(path: str, roots: Iterable[str]) -> bool:
+    """Whether a path lies in one of the directories, or is one, or leads to one."""
+    path = path.rstrip("/")
+    return any(
+        root in ("", path) or path.startswith(f"{root}/") or root.startswith(f"{path}/")
+        for root in roots
+    )
+
+
+def _batches(paths: Sequence[str]) -> Iterable[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        size += 4 * len(path) + 1
+        if batch and size > _REQUEST:
+            yield batch
+            batch, size = [], 4 * len(path) + 1
+        batch.append(path)
+    if batch:
+        yield batch

@@ -1,0 +1,167 @@
+"""Loads a workspace: settings, members, manifests and configs, then what concerns them together.
+
+All faults are collected on the way and raised at the end. A step that would blame one file for
+the fault of another is left out: dependencies are looked at only when all projects are known,
+outputs only when all tasks are sound.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+
+from vxwatch import globs
+from vxwatch.config.concurrency import tasks_at_once
+from vxwatch.config.kinds import Faults
+from vxwatch.config.load import Reader
+from vxwatch.config.schema import Settings, read_settings, read_tasks
+from vxwatch.errors import ConfigError
+from vxwatch.graph.tasks import check
+from vxwatch.model import Project, Task, Workspace
+from vxwatch.workspace.dependencies import resolve
+from vxwatch.workspace.git import Git
+from vxwatch.workspace.manifests import SETTINGS, Place, read_place, read_pnpm
+from vxwatch.workspace.members import Members, find_members
+from vxwatch.workspace.outputs import check_outputs
+
+Named = Mapping[str, Place]
+
+
+def load(root: str) -> Workspace:
+    """The whole workspace below an absolute real path; `ConfigError` with every fault."""
+    reader = Reader(root)
+    settings = _settings(reader)
+    members, places = _places(reader, settings)
+    named = _named(reader, places)
+    known = not reader.problems
+    needed = _dependencies(named)
+    projects = {n: _project(reader, n, place, needed[n]) for n, place in named.items()}
+    workspace = Workspace(
+        root=root,
+        projects=projects,
+        root_project=next((p.name for p in projects.values() if not p.dir), None),
+        config_files=tuple(reader.files),
+        member_parents=members.parents,
+        concurrency=_concurrency(settings),
+        timeout=settings.timeout,
+    )
+    if known:
+        _check_dependencies(reader, workspace, named)
+    if not reader.problems:
+        _check_outputs(reader, workspace, named)
+    if reader.problems:
+        raise ConfigError(tuple(sorted(reader.problems, key=lambda p: (p.file, p.line))))
+    return workspace
+
+
+def _settings(reader: Reader) -> Settings:
+    document = reader.toml(SETTINGS)
+    if document is None:
+        return Settings()
+    settings = reader.checked(document, read_settings)
+    reader.checked(document, lambda _, faults: _check_members(reader.root, settings, faults))
+    return settings
+
+
+def _check_members(root: str, settings: Settings, faults: Faults) -> None:
+    """A member that is spelled out has to be there; a glob may find nothing yet."""
+    for i, pattern in enumerate(settings.members or ()):
+        names = [globs.literal(part) for part in pattern.split("/")]
+        path = None if None in names else "/".join(filter(None, names))
+        if path is not None and not pattern.startswith("!") and not os.path.isdir(f"{root}/{path}"):
+            faults.add(("members", i), f'"{pattern}": no such directory')
+
+
+def _places(reader: Reader, settings: Settings) -> tuple[Members, list[Place]]:
+    """The root, if it is a project, and the members in the order of their directories."""
+    top = read_place(reader, "")
+    patterns = settings.members
+    if patterns is None:
+        patterns = (*((top and top.members) or ()), *(read_pnpm(reader) or ()))
+        patterns = tuple(p for p in patterns if _stays_inside(reader, p))
+    members = find_members(reader.root, patterns)
+    below = [read_place(reader, directory) for directory in members.directories if directory]
+    return members, [place for place in (top, *below) if place]
+
+
+def _stays_inside(reader: Reader, pattern: str) -> bool:
+    if ".." not in pattern.split("/"):
+        return True
+    file = next(file for file in reader.files if file != SETTINGS)
+    reader.problem(file, 0, f'the workspace member "{pattern}" lies outside of the workspace')
+    return False
+
+
+def _named(reader: Reader, places: Iterable[Place]) -> dict[str, Place]:
+    """The places by name. A root without config gives way to a member of the same name."""
+    named: dict[str, Place] = {}
+    for place in places:
+        name = place.name or os.path.basename(f"{reader.root}/{place.directory}".rstrip("/"))
+        other = named.get(name)
+        if other and (other.directory or other.config):
+            both = f"{other.directory or '.'} and {place.directory}"
+            file = place.manifest or (place.config.file if place.config else place.directory)
+            hint = "give one of them another name in its manifest"
+            reader.problem(file, 0, f'two projects are named "{name}": {both}', hint)
+        else:
+            named[name] = place
+    return named
+
+
+def _dependencies(named: Named) -> dict[str, tuple[str, ...]]:
+    by_name = {name: name for name in named}
+    for name, place in named.items():
+        for alias in place.aliases:
+            by_name.setdefault(alias, name)
+    by_directory = {place.directory: name for name, place in named.items()}
+    return {
+        name: resolve(place.needs, place.directory, by_name, by_directory)
+        for name, place in named.items()
+    }
+
+
+def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, ...]) -> Project:
+    tasks: dict[str, Task] = {}
+    config = place.config
+    if config:
+        tasks = reader.checked(config, lambda raw, faults: read_tasks(raw, name, faults))
+    for other in place.configs[1:]:
+        faults = Faults()
+        faults.add((), f"{config.file if config else ''} configures this project too", "keep one")
+        reader.note(other, faults)
+    return Project(
+        name=name,
+        dir=place.directory,
+        manifest=place.manifest,
+        config=config.file if config else None,
+        dependencies=dependencies,
+        tasks=tasks,
+    )
+
+
+def _concurrency(settings: Settings) -> int | None:
+    if settings.concurrency is None:
+        return None
+    return tasks_at_once(settings.concurrency, len(os.sched_getaffinity(0)))
+
+
+def _check_dependencies(reader: Reader, workspace: Workspace, named: Named) -> None:
+    configs = {place.config.file: place.config for place in named.values() if place.config}
+    for problem in check(workspace):
+        config = configs.get(problem.file)
+        task = problem.field.removeprefix("tasks.").removesuffix(".depends_on")
+        if config is None:
+            reader.problems.append(problem)
+        else:
+            faults = Faults()
+            faults.add(("tasks", task, "depends_on"), problem.message, problem.hint)
+            reader.note(config, faults)
+
+
+def _check_outputs(reader: Reader, workspace: Workspace, named: Named) -> None:
+    git = Git(workspace.root)
+    for task, field, message, hint in check_outputs(workspace, git.tracked):
+        owner = workspace.task(task)
+        config = named[owner.project].config
+        if config:
+            faults = Faults()
+            faults.add(("tasks", owner.name, "cache", "outputs", field), message, hint)
+            reader.note(config, faults)

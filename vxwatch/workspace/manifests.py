@@ -1,0 +1,135 @@
+"""What the files beside a project's sources say: manifests and where its config stands.
+
+Reads `package.json`, `pyproject.toml`, `vx.toml` of one directory, and `pnpm-workspace.yaml`.
+Takes from them names, needs and workspace members; never judges what only the package manager
+has to understand.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vxwatch.config.load import Document, Reader
+from vxwatch.workspace.dependencies import Need, normal, npm_needs, python_needs
+
+CONFIG = "vx.toml"
+SETTINGS = "vx.workspace.toml"
+NPM = "package.json"
+PYTHON = "pyproject.toml"
+PNPM = "pnpm-workspace.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory that is a project.
+
+    `name` is None where no manifest gives one; `aliases` are other spellings of it. `members`
+    are the workspace globs of its manifests, None if they have none. `configs` holds no more
+    than one document in a valid workspace.
+    """
+
+    directory: str
+    name: str | None
+    aliases: tuple[str, ...]
+    manifest: str | None
+    needs: tuple[Need, ...]
+    members: tuple[str, ...] | None
+    configs: tuple[Document, ...]
+
+    @property
+    def config(self) -> Document | None:
+        """The config of the project."""
+        return self.configs[0] if self.configs else None
+
+
+def read_place(reader: Reader, directory: str) -> Place | None:
+    """What a directory says, or None if nothing in it makes it a project."""
+    prefix = f"{directory}/" if directory else ""
+    before = len(reader.files)
+    package = read_json(reader, prefix + NPM)
+    pyproject = reader.toml(prefix + PYTHON)
+    config = reader.toml(prefix + CONFIG)
+    read = reader.files[before:]
+    if not read:
+        return None
+    python: Mapping[str, Any] = pyproject.raw if pyproject else {}
+    names = [_text(package.get("name")), _text(table(python, "project").get("name"))]
+    own = (
+        Document(pyproject.file, pyproject.text, pyproject.raw, ("tool", "vx"))
+        if pyproject and "vx" in table(python, "tool")
+        else None
+    )
+    return Place(
+        directory=directory,
+        name=names[0] or names[1],
+        aliases=(normal(names[1]),) if names[1] and not names[0] else (),
+        manifest=next((file for file in read if not file.endswith(CONFIG)), None),
+        needs=npm_needs(package) + python_needs(python),
+        members=_members(package, python),
+        configs=tuple(document for document in (config, own) if document),
+    )
+
+
+def read_json(reader: Reader, file: str) -> Mapping[str, Any]:
+    """A JSON object; empty if the file is not there or broken."""
+    text = reader.text(file)
+    if text is None:
+        return {}
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        reader.problem(file, error.lineno, f"is not JSON: {error.msg}")
+        return {}
+    except RecursionError:
+        reader.problem(file, 0, "is nested too deeply")
+        return {}
+    if not isinstance(content, dict):
+        reader.problem(file, 1, "expected a JSON object")
+        return {}
+    return content
+
+
+def read_pnpm(reader: Reader) -> tuple[str, ...] | None:
+    """The member globs of the root's `pnpm-workspace.yaml`; None if it has none."""
+    text = reader.text(PNPM)
+    if text is None:
+        return None
+    from vxwatch.workspace.pnpm import read_packages  # noqa: PLC0415 - only pnpm pays for YAML
+
+    try:
+        packages = read_packages(text)
+    except ValueError as error:
+        line, reason = error.args
+        reader.problem(PNPM, line, f"is not YAML: {reason}")
+        return None
+    return _globs(packages)
+
+
+def table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A table inside a document; empty if it is missing or no table."""
+    value = raw.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _members(package: Mapping[str, Any], python: Mapping[str, Any]) -> tuple[str, ...] | None:
+    workspaces = package.get("workspaces")
+    npm = _globs(workspaces.get("packages") if isinstance(workspaces, dict) else workspaces)
+    uv = table(table(table(python, "tool"), "uv"), "workspace")
+    members = _globs(uv.get("members"))
+    excluded = tuple(f"!{pattern}" for pattern in _globs(uv.get("exclude")) or ())
+    if npm is None and members is None:
+        return None
+    return (*(members or ()), *excluded, *(npm or ()))
+
+
+def _globs(value: object) -> tuple[str, ...] | None:
+    """The texts of a list; patterns are cleaned of what package managers let pass."""
+    if not isinstance(value, list):
+        return None
+    return tuple(re.sub(r"^(!?)/+", r"\1", text) for text in value if isinstance(text, str))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None

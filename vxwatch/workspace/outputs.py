@@ -1,0 +1,136 @@
+"""Finds outputs that would destroy something: another task's, or sources that git tracks.
+
+Decides from patterns alone; only for tasks that may read what they write does it ask which
+files git tracks. Reports what is found and what to write instead, removes nothing.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+
+from vxwatch.globs import Matcher, overlap, rooted
+from vxwatch.graph.places import Owners
+from vxwatch.graph.tasks import plan
+from vxwatch.model import Globs, Project, Task, TaskId, Workspace
+
+Tracked = Callable[[Sequence[str]], Iterable[str]]
+"""The files git tracks in some directories, relative to the root."""
+
+Fault = tuple[TaskId, str, str, str]
+"""The task, the list of its outputs, what is wrong, what to do."""
+
+EVERYTHING = Globs(("**",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One list of outputs of one task. `patterns` are those of the config."""
+
+    task: Task
+    project: Project
+    field: str
+    patterns: tuple[str, ...]
+
+    @property
+    def rooted(self) -> tuple[str, ...]:
+        """The patterns, relative to the root."""
+        if self.field == "workspace_files":
+            return self.patterns
+        return rooted(self.project.dir, self.patterns)
+
+    def written(self, pattern: str) -> str:
+        """A rooted pattern as the config has it."""
+        return self.patterns[self.rooted.index(pattern)]
+
+
+def check_outputs(workspace: Workspace, tracked: Tracked) -> Iterator[Fault]:
+    """Outputs that overlap without an order between the tasks, and that cover sources.
+
+    Expects a workspace whose dependencies are sound.
+    """
+    claims = [claim for project in workspace.projects.values() for claim in _claims(project)]
+    yield from _overlaps(workspace, claims)
+    yield from _sources(workspace, claims, tracked)
+
+
+def _claims(project: Project) -> Iterator[_Claim]:
+    for task in project.tasks.values():
+        if task.outputs and task.outputs.files:
+            yield _Claim(task, project, "files", task.outputs.files)
+        if task.outputs and task.outputs.workspace_files:
+            yield _Claim(task, project, "workspace_files", task.outputs.workspace_files)
+
+
+def _overlaps(workspace: Workspace, claims: Sequence[_Claim]) -> Iterator[Fault]:
+    for one, other in _rivals(claims):
+        pair = overlap(one.rooted, other.rooted)
+        if pair and not _ordered(workspace, one.task.id, other.task.id):
+            mine, theirs = one.written(pair[0]), other.written(pair[1])
+            yield (
+                other.task.id,
+                other.field,
+                f'"{theirs}" overlaps "{mine}" of {one.task.id}, and neither runs after the other',
+                "let one depend on the other, or give each a place of its own",
+            )
+
+
+def _rivals(claims: Sequence[_Claim]) -> Iterator[tuple[_Claim, _Claim]]:
+    """Pairs that can meet: `files` stop at nested projects, so those of two projects cannot."""
+    groups: dict[str, list[_Claim]] = {}
+    for claim in claims:
+        groups.setdefault(claim.project.name, []).append(claim)
+    for group in groups.values():
+        yield from _pairs(combinations(group, 2))
+    wide = [claim for claim in claims if claim.field == "workspace_files"]
+    for i, one in enumerate(wide):
+        later = [c for c in claims if c.field == "files"] + wide[i + 1 :]
+        yield from _pairs((one, c) for c in later if c.project is not one.project)
+
+
+def _pairs(pairs: Iterable[tuple[_Claim, _Claim]]) -> Iterator[tuple[_Claim, _Claim]]:
+    return (pair for pair in pairs if pair[0].task is not pair[1].task)
+
+
+def _ordered(workspace: Workspace, one: TaskId, other: TaskId) -> bool:
+    return other in plan(workspace, (one,)).order or one in plan(workspace, (other,)).order
+
+
+def _sources(workspace: Workspace, claims: Iterable[_Claim], tracked: Tracked) -> Iterator[Fault]:
+    """Outputs that match files which git tracks and the task reads."""
+    suspects = [claim for claim in claims if any(overlap(claim.rooted, r) for r in _inputs(claim))]
+    roots = {root for claim in suspects for root in Matcher(claim.rooted).roots()}
+    paths = sorted(tracked(sorted(roots))) if roots else []
+    owners = Owners(workspace.projects.values())
+    for claim in suspects if paths else ():
+        path = next((p for p in _covered(claim, paths) if _reaches(claim, p, owners)), None)
+        if path is not None:
+            yield (
+                claim.task.id,
+                claim.field,
+                f"covers {path}, which git tracks and the task itself reads",
+                "name only what the task makes; one that rewrites sources has outputs = []",
+            )
+
+
+def _inputs(claim: _Claim) -> tuple[tuple[str, ...], ...]:
+    """The lists of patterns that the task reads by, relative to the root."""
+    inputs = claim.task.inputs or EVERYTHING
+    return rooted(claim.project.dir, inputs.files), inputs.workspace_files
+
+
+def _covered(claim: _Claim, paths: Sequence[str]) -> Iterator[str]:
+    """The files, of a sorted list, that the outputs match and the inputs too."""
+    outputs = Matcher(claim.rooted)
+    inputs = [Matcher(patterns) for patterns in _inputs(claim)]
+    for root in outputs.roots():
+        for path in islice(paths, bisect_left(paths, root), None):
+            if not path.startswith(root):
+                break
+            if outputs.matches(path) and any(matcher.matches(path) for matcher in inputs):
+                yield path
+
+
+def _reaches(claim: _Claim, path: str, owners: Owners) -> bool:
+    """Whether the claim extends to the path: `files` stop at nested projects."""
+    return claim.field == "workspace_files" or owners.of(path) is claim.project
