@@ -108,7 +108,9 @@ def decide(host: Host, ground: Ground) -> tuple[Mount, ...]:
     claims: _Claims = {}
     _claim_hidden(claims, host, ground)
     _claim_places(claims, _Rank.TOOL, "read", _tools(host, ground))
-    _claim_places(claims, _Rank.BASELINE, "read", ground.baseline)
+    for place in ground.baseline:
+        rank = _Rank.READ if place.path in ground.walls else _Rank.BASELINE
+        _claim_places(claims, rank, "read", (place,))
     _claim_places(claims, _Rank.READ, "read", ground.reads)
     _claim_places(
         claims, _Rank.WRITE, "write", (p for p in ground.writes if not _shared(p, ground))

@@ -1,0 +1,249 @@
+"""Which mounts follow from what is granted and what lies where."""
+
+import posixpath
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vxwatch.sandbox.grants import Place
+from vxwatch.sandbox.paths import inside
+from vxwatch.sandbox.policy import Entry, Ground, Host, Mount, decide
+
+HOST = Host(
+    homes=("/home/u",), masks=("/run", "/home/u"), scratch=("/tmp",), blanks=("/etc/shadow",)
+)
+
+
+def directory(path: str, *links: tuple[str, str]) -> Place:
+    return Place(path, path, "directory", links)
+
+
+def file(path: str) -> Place:
+    return Place(path, path, "file")
+
+
+def ground(**facts: object) -> Ground:
+    return Ground(**{"root": "/home/u/w", "directory": "/home/u/w/app", "temp": "/tmp/t"} | facts)  # type: ignore[arg-type]
+
+
+def shows(mounts: Iterable[Mount], path: str) -> str:
+    """What a path shows when the mounts were made in this order."""
+    kinds = [m.kind for m in mounts if m.kind not in {"link", "folder"} and inside(path, m.path)]
+    return kinds[-1] if kinds else "read"
+
+
+def test_nothing_is_granted_by_itself() -> None:
+    mounts = decide(HOST, ground())
+    assert [(m.path, m.kind, m.sealed) for m in mounts] == [
+        ("/etc/shadow", "blank", False),
+        ("/home/u", "mask", True),
+        ("/home/u/w/app", "folder", False),
+        ("/run", "mask", False),
+        ("/tmp", "scratch", False),
+        ("/tmp/t", "scratch", False),
+    ]
+
+
+def test_a_workspace_outside_of_the_homes_has_its_own_wall() -> None:
+    mounts = decide(HOST, ground(root="/srv/w", directory="/srv/w/app"))
+    assert shows(mounts, "/srv/w/app/x") == "mask"
+    assert shows(mounts, "/srv/other") == "read"
+
+
+def test_a_workspace_in_the_temp_directory_stays_walled() -> None:
+    mounts = decide(HOST, ground(root="/tmp/w", directory="/tmp/w/app"))
+    assert shows(mounts, "/tmp/w/app/x") == "mask"
+    assert shows(mounts, "/tmp/x") == "scratch"
+
+
+def test_the_more_specific_grant_wins() -> None:
+    app = "/home/u/w/app"
+    mounts = decide(
+        HOST,
+        ground(
+            reads=(directory(f"{app}/ro"), directory(f"{app}/rw/keep")),
+            writes=(directory(f"{app}/ro/rw"), directory(f"{app}/rw")),
+        ),
+    )
+    assert shows(mounts, f"{app}/ro/x") == "read"
+    assert shows(mounts, f"{app}/ro/rw/x") == "write"
+    assert shows(mounts, f"{app}/rw/x") == "write"
+    assert shows(mounts, f"{app}/rw/keep/x") == "read"
+
+
+def test_writing_wins_over_reading_the_same() -> None:
+    both = (directory("/home/u/w/app/d"),)
+    assert shows(decide(HOST, ground(reads=both, writes=both)), "/home/u/w/app/d") == "write"
+
+
+def test_walls_hide_parts_of_grants_unless_named() -> None:
+    walls: dict[str, Entry] = {
+        "/home/u/w/.git": "directory",
+        "/home/u/w/ui": "directory",
+        "/home/u/w/ui/.git": "file",
+    }
+    whole = directory("/home/u/w")
+    mounts = decide(HOST, ground(walls=walls, reads=(whole, directory("/home/u/w/ui/src"))))
+    assert shows(mounts, "/home/u/w/x") == "read"
+    assert shows(mounts, "/home/u/w/.git/config") == "mask"
+    assert shows(mounts, "/home/u/w/ui/x") == "mask"
+    assert shows(mounts, "/home/u/w/ui/src/x") == "read"
+    assert "/home/u/w/ui/.git" not in [m.path for m in mounts]
+    named = decide(HOST, ground(walls=walls, reads=(whole, directory("/home/u/w/ui"))))
+    assert shows(named, "/home/u/w/ui/x") == "read"
+    assert shows(named, "/home/u/w/ui/.git") == "blank"
+    assert shows(decide(HOST, ground(walls=walls, writes=(whole,))), "/home/u/w/.git") == "mask"
+
+
+def test_a_filled_wall_is_sealed() -> None:
+    walls: dict[str, Entry] = {"/home/u/w/ui": "directory", "/home/u/w/x": "directory"}
+    reads = (directory("/home/u/w"), directory("/home/u/w/ui/src"))
+    sealed = {m.path for m in decide(HOST, ground(walls=walls, reads=reads)) if m.sealed}
+    assert sealed == {"/home/u", "/home/u/w/ui"}
+
+
+def test_the_baseline_shows_through_walls_and_never_takes_writing_away() -> None:
+    modules = directory("/home/u/w/app/node_modules")
+    walls: dict[str, Entry] = {"/home/u/w/ui": "directory"}
+    ui = directory("/home/u/w/ui")
+    mounts = decide(HOST, ground(baseline=(modules, ui)))
+    assert shows(mounts, "/home/u/w/app/node_modules/x") == "read"
+    assert shows(mounts, "/home/u/w/ui/x") == "read"
+    written = ground(baseline=(modules, ui), walls=walls, writes=(directory("/home/u/w"),))
+    assert shows(decide(HOST, written), "/home/u/w/app/node_modules/x") == "write"
+    assert shows(decide(HOST, written), "/home/u/w/ui/x") == "read"
+
+
+def test_configs_stay_read_only_in_a_write_grant() -> None:
+    config = "/home/u/w/app/vx.toml"
+    facts = ground(protected=(config,), writes=(directory("/home/u/w/app"),))
+    assert shows(decide(HOST, facts), config) == "read"
+    named = ground(protected=(config,), writes=(directory("/home/u/w/app"), file(config)))
+    assert shows(decide(HOST, named), config) == "write"
+    assert shows(decide(HOST, ground(protected=(config,))), config) == "mask"
+
+
+def test_tools_show_through_the_home_but_not_through_the_workspace() -> None:
+    link = ("/home/u/.local/x", "/home/u/.nvm")
+    tools = (directory("/home/u/.nvm", link), directory("/home/u/w/bin"), directory("/usr/bin"))
+    host = Host(HOST.homes, HOST.masks, HOST.scratch, HOST.blanks, tools)
+    mounts = decide(host, ground())
+    assert shows(mounts, "/home/u/.nvm/node") == "read"
+    assert shows(mounts, "/home/u/w/bin/x") == "mask"
+    assert Mount("/home/u/.local/x", "link", "/home/u/.nvm") in mounts
+    assert "/usr/bin" not in [m.path for m in mounts]
+
+
+def test_a_workspace_that_is_the_home_keeps_its_tools() -> None:
+    host = Host(HOST.homes, HOST.masks, HOST.scratch, (), (directory("/home/u/.nvm"),))
+    mounts = decide(host, ground(root="/home/u", directory="/home/u/app"))
+    assert shows(mounts, "/home/u/.nvm/node") == "read"
+    assert shows(mounts, "/home/u/.ssh") == "mask"
+
+
+def test_a_link_shows_only_where_its_directory_does_not() -> None:
+    link = ("/home/u/w/app/l", "src")
+    reads = (directory("/home/u/w/app/src", link),)
+    assert Mount(*link[:1], "link", "src") in decide(HOST, ground(reads=reads))
+    whole = decide(HOST, ground(reads=(*reads, directory("/home/u/w/app"))))
+    assert not [m for m in whole if m.kind == "link"]
+
+
+class TestSaveByRename:
+    """A granted file's directory is writable, everything else in it is covered."""
+
+    def mounts(self, **facts: object) -> tuple[Mount, ...]:
+        entries: dict[str, Entry] = {
+            "conf.json": "file",
+            "secret": "file",
+            "src": "directory",
+            "lib": "directory",
+            "dist": "directory",
+        }
+        return decide(HOST, ground(**{"siblings": {"/home/u/w/app": entries}} | facts))
+
+    def test_what_is_not_granted_stays_hidden(self) -> None:
+        app = "/home/u/w/app"
+        mounts = self.mounts(
+            writes=(file(f"{app}/conf.json"), directory(f"{app}/dist")),
+            reads=(directory(f"{app}/src/deep"),),
+        )
+        assert shows(mounts, f"{app}/conf.json") == "write"
+        assert shows(mounts, f"{app}/conf.json.tmp") == "write"
+        assert shows(mounts, f"{app}/secret") == "blank"
+        assert shows(mounts, f"{app}/lib/x") == "mask"
+        assert shows(mounts, f"{app}/src/x") == "mask"
+        assert shows(mounts, f"{app}/src/deep/x") == "read"
+        assert shows(mounts, f"{app}/dist/x") == "write"
+
+    def test_what_is_readable_stays_readable_alone(self) -> None:
+        app = "/home/u/w/app"
+        mounts = self.mounts(writes=(file(f"{app}/conf.json"),), reads=(directory(app),))
+        assert shows(mounts, f"{app}/conf.json") == "write"
+        assert shows(mounts, f"{app}/secret") == "read"
+        assert shows(mounts, f"{app}/src/x") == "read"
+
+    def test_two_files_of_one_directory(self) -> None:
+        app = "/home/u/w/app"
+        mounts = self.mounts(writes=(file(f"{app}/conf.json"), file(f"{app}/secret")))
+        assert shows(mounts, f"{app}/conf.json") == "write"
+        assert shows(mounts, f"{app}/secret") == "write"
+        assert shows(mounts, f"{app}/lib") == "mask"
+
+    def test_in_a_writable_directory_nothing_is_covered(self) -> None:
+        app = "/home/u/w/app"
+        mounts = self.mounts(writes=(file(f"{app}/conf.json"), directory(app)))
+        assert shows(mounts, f"{app}/secret") == "write"
+
+    def test_a_config_beside_it_is_not_shown_for_its_protection(self) -> None:
+        app = "/home/u/w/app"
+        mounts = self.mounts(writes=(file(f"{app}/conf.json"),), protected=(f"{app}/secret",))
+        assert shows(mounts, f"{app}/secret") == "blank"
+
+    def test_without_a_listing_the_file_is_bound_alone(self) -> None:
+        app = "/home/u/w/app"
+        mounts = self.mounts(writes=(file(f"{app}/conf.json"),), siblings={})
+        assert shows(mounts, f"{app}/conf.json") == "write"
+        assert shows(mounts, f"{app}/conf.json.tmp") == "mask"
+
+
+paths = st.lists(st.sampled_from("abc"), min_size=0, max_size=4).map(
+    lambda parts: posixpath.join("/home/u/w", *parts)
+)
+some = st.lists(paths, max_size=5)
+
+
+@given(some, some, some, paths)
+def test_any_path_shows_what_its_most_specific_grant_or_wall_says(
+    reads: list[str], writes: list[str], walls: list[str], asked: str
+) -> None:
+    mounts = decide(
+        HOST,
+        ground(
+            reads=tuple(map(directory, reads)),
+            writes=tuple(map(directory, writes)),
+            walls=dict.fromkeys(walls, "directory"),
+        ),
+    )
+    path = asked
+    while path not in {*reads, *writes, *walls, "/home/u/w"}:
+        path = posixpath.dirname(path)
+    expected = "write" if path in writes else "read" if path in reads else "mask"
+    assert shows(mounts, asked) == expected
+
+
+@given(some, some, some)
+def test_directories_come_before_what_lies_in_them(
+    reads: list[str], writes: list[str], walls: list[str]
+) -> None:
+    mounts = decide(
+        HOST,
+        ground(
+            reads=tuple(map(directory, reads)),
+            writes=tuple(map(directory, writes)),
+            walls=dict.fromkeys(walls, "directory"),
+        ),
+    )
+    for index, mount in enumerate(mounts):
+        assert not any(inside(mount.path, later.path) for later in mounts[index + 1 :])
