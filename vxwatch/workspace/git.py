@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 _GIT = (
     "git",
     "--no-optional-locks",
-    "--literal-pathspecs",
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "safe.directory=*"),  # as root in another user's workspace; nothing of it is run
 )
-_LIST = (*_GIT, "ls-files", "-z")
+_LIST = (*_GIT, "--literal-pathspecs", "ls-files", "-z")  # check-ignore refuses the option
 _OTHERS = (
     *("--others", "--exclude-standard", f"--exclude=*{globs.EXCLUDED_SUFFIX}"),
     *(f"--exclude={name}" for name in sorted(globs.EXCLUDED)),
