@@ -129,6 +129,13 @@ def test_a_dependency_that_was_broken_before_blocks_its_own_dependents_alone(
     assert schedule.ready() == starts
 
 
+def test_a_task_that_failed_before_and_is_pending_gets_its_chance() -> None:
+    graph = graph_of({"lib": [], "app": ["lib"]})
+    schedule = Schedule(graph, graph.order, 2, "deps-ok", broken=["p#lib", "p#app"])
+    assert schedule.skipped == {}
+    assert schedule.ready() == ["p#lib"]
+
+
 def test_after_a_failure_never_lets_the_running_end_and_starts_nothing() -> None:
     graph = graph_of({"a": [], "b": [], "c": [], "d": ["b"]})
     schedule = Schedule(graph, graph.order, 2, "never")

@@ -5,13 +5,12 @@ link target or its existence differ from what was last seen here, and when it is
 ignored (unless a task spells its name out) nor the declared output of a task. A change costs
 the changed paths, never the workspace; only a changed `.gitignore` lists its directory anew.
 
-Files are listed by git, or by walking outside of it. Nothing is written, and no file that is
-not regular is opened. Calls must not overlap; they may come from different threads.
+Nothing is written, and no file that is not regular is opened. Calls must not overlap; they may
+come from different threads.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from vxwatch.cache.content import Clock
 from vxwatch.cache.record import Record
@@ -21,22 +20,13 @@ from vxwatch.globs import excluded
 from vxwatch.graph.affected import LOCKFILES, Affected
 from vxwatch.graph.places import upward
 from vxwatch.model import TaskId
+from vxwatch.workspace.git import Ignores
 
 Lister = Callable[[Sequence[str]], Iterable[str]]
 """Gives the files below some directories: tracked, and untracked but not ignored."""
 
 _RULES = ".gitignore"
-_PLACES = 8  # seen: 1,090 places cost git a second, their parent 50 ms
-
-
-class Ignores(Protocol):
-    """What git leaves out, or the `.gitignore` files outside of git."""
-
-    def ignored(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that are ignored; a tracked file never is."""
-
-    def reset(self) -> None:
-        """Read the rules again: they changed."""
+_PLACES = 16  # seen: 1,090 places cost git a second, the directory around them 50 ms
 
 
 class FileIndex:
@@ -47,10 +37,10 @@ class FileIndex:
         root: str,
         affected: Affected,
         ignores: Ignores,
-        lister: Lister | None = None,
+        lister: Lister,
         clock: Clock = time.time_ns,
     ) -> None:
-        """List the files. `root` is absolute; without a `lister` they are found by walking."""
+        """List the files. `root` is absolute; `ignores` stays the caller's to close."""
         self._root = root
         self._ignores = ignores
         self._lister = lister
@@ -68,15 +58,12 @@ class FileIndex:
         self._record = Record(self._root, self._clock, self._moved)
         self._affected = affected
         self._named = PathTree()
-        self._nested: set[str] = set()
         self._ignored: set[str] = set()
         self._selected: dict[TaskId, set[str]] = {}
         self._places = affected.directories()
         self._around = {above for place in self._places for above in upward(place)}
         self._literals: frozenset[str] = frozenset()
-        absent = [p for p in self._list(self._places) if not self._record.glance(p, before)]
-        self._nested = {path for path in absent if self._record.is_directory(path)}
-        for path in self._walker.files(self._nested, lambda _: False):
+        for path in self._list(self._places):
             self._record.glance(path, before)
         self._literals = affected.literals(self._record.directories)
         for path in self._literals:
@@ -141,17 +128,22 @@ class FileIndex:
         directories: list[str] = []
         for path in {self._lifted(path) for path in paths}:
             suspects.update(self._record.below(path))
-            strange.update(self._named.below(path))
-            strange.add(path)
+            strange.update((path, *self._named.below(path)))
             if self._record.is_directory(path):
                 directories.append(path)
         suspects |= strange.intersection(self._record)
         strange.difference_update(suspects, directories)
         foreign = [path for path in directories if not self._record.holds(path)]
-        allowed = self._allowed(list(strange), foreign)
+        allowed = self._allowed(self._reachable(strange), foreign)
         entered = [path for path in directories if path in allowed or self._record.holds(path)]
         suspects.update(allowed.intersection(strange), self._walker.files(entered, self._knows))
         return {path for path in suspects if self._record.look(path)}
+
+    def _reachable(self, files: Iterable[str]) -> list[str]:
+        """Those of the files that no link leads to, or that a task names."""
+        above = {path: path.rpartition("/")[0] for path in files}
+        plain = {path for path in {*above.values()} if self._record.is_plain(path)}
+        return [path for path in above if above[path] in plain or path in self._literals]
 
     def _lifted(self, path: str) -> str:
         """The path, or the highest directory above it that holds nothing known so far.
@@ -174,7 +166,6 @@ class FileIndex:
             places = [directory]
         listed = set(self._list(places))
         known = {path for place in places for path in self._record.below(place)}
-        known.difference_update(*map(self._record.below, self._nested))
         changed = listed & self._ignored
         changed |= known - listed - self._ignored
         for path in changed:
@@ -187,14 +178,11 @@ class FileIndex:
         return changed
 
     def _list(self, places: Sequence[str]) -> set[str]:
-        """The files that count below some places; a repository inside stands for its own."""
-        if self._lister is None:
-            return set(self._walker.files(places, lambda _: False))
-        return {
-            path.rstrip("/")
-            for path in (self._lister(_few(places)) if places else ())
-            if not excluded(path) and self._affected.concerns(path)
-        }
+        """The files that count below some places."""
+        if not places:
+            return set()
+        listed = self._lister(_few(places))
+        return {p for p in listed if not excluded(p) and self._affected.concerns(p)}
 
     def _allowed(self, files: list[str], directories: list[str]) -> set[str]:
         """Those of the paths, none of which is known, that count."""
@@ -212,9 +200,6 @@ class FileIndex:
         return {*concerned, *entered} - ignored | named
 
     def _ask(self, paths: Sequence[str]) -> set[str]:
-        """What is ignored; a repository inside this one has rules that git does not tell."""
-        if self._nested:
-            paths = [path for path in paths if self._nested.isdisjoint(upward(path))]
         return self._ignores.ignored(paths) if paths else set()
 
     def _knows(self, path: str) -> bool:
@@ -252,7 +237,7 @@ class FileIndex:
 
 
 def _few(places: Sequence[str]) -> Sequence[str]:
-    """Places that hold all of these: git compares every file with every place it is given."""
+    """At most some places, which hold all of these: a listing compares each file with each."""
     while len(places) > _PLACES:
         above = {place.rpartition("/")[0] for place in places}
         places = sorted(place for place in above if above.isdisjoint([*upward(place)][1:]))

@@ -50,6 +50,11 @@ class Record:
         except OSError:
             return False
 
+    def is_plain(self, directory: str) -> bool:
+        """Whether the path of a directory goes through no link."""
+        full = self._full(directory).rstrip("/")
+        return os.path.realpath(full) == full
+
     def glance(self, path: str, before: "Record | None" = None) -> bool:
         """Take a file in without reading it; False if there is none.
 

@@ -37,8 +37,8 @@ class Schedule:
         """A pass over `pending`, at most `limit` at once.
 
         `pending` holds, with a task, all of the graph that depend on it; whatever else its
-        tasks depend on counts as finished, except the `broken`, which failed before the pass
-        and block what depends on them as a failure in it would.
+        tasks depend on counts as finished, except the `broken`, which failed before the pass,
+        are no part of it, and block what depends on them as a failure in it would.
         """
         if limit < 1:
             raise ValueError("a pass that may run nothing never ends")
@@ -61,7 +61,7 @@ class Schedule:
             if not self._missing[task]:
                 self._offer(task)
         if mode != "always":
-            self._block_above(graph, broken)
+            self._block_above(graph, (task for task in broken if task not in pending))
 
     @property
     def skipped(self) -> Mapping[TaskId, TaskId]:

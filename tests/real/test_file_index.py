@@ -1,0 +1,404 @@
+"""The index sees what changed and nothing else, on real files, inside git and outside."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.workspaces import project, workspace
+from vxwatch.cache.files import FileIndex
+from vxwatch.graph.affected import Affected
+from vxwatch.graph.tasks import plan
+from vxwatch.model import Globs, Persistent, Workspace
+from vxwatch.workspace.git import Git, Ignores
+
+Open = Callable[..., FileIndex]
+
+EVERYTHING = {"t": {"inputs": Globs(("**",))}}
+
+
+def git(root: Path, *arguments: str) -> None:
+    author = (
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@t.invalid",
+        "-c",
+        "protocol.file.allow=always",
+    )
+    subprocess.run(("git", *author, *arguments), cwd=root, check=True, capture_output=True)
+
+
+def put(path: Path, text: str = "x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(params=["git", "plain"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A workspace directory with one project `p`, in git and outside of it."""
+    root = tmp_path.resolve() / "space"
+    put(root / "p/package.json", "{}")
+    put(root / "p/src/a.txt", "aaaa")
+    put(root / "p/src/deep/er/b.txt", "bbbb")
+    put(root / ".gitignore", "dist/\n*.log\n.env\n")
+    if request.param == "git":
+        git(root, "init", "-qb", "main")
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "first")
+    return root
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Opens the index of a workspace, everything read; ends what it holds open."""
+    helpers: list[Ignores] = []
+
+    def open_index(
+        root: Path,
+        tasks: Any = None,
+        space: Workspace | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> FileIndex:
+        space = space or workspace(project("p", tasks or EVERYTHING), root=str(root))
+        every = [task.id for each in space.projects.values() for task in each.tasks.values()]
+        affected = Affected(space, plan(space, every))
+        ignores = Ignores(str(root))
+        helpers.append(ignores)
+        index = FileIndex(str(root), affected, ignores, Git(str(root)).tracked_and_untracked, clock)
+        index.read()
+        return index
+
+    yield open_index
+    for helper in helpers:
+        helper.close()
+
+
+def test_what_a_task_takes_is_listed(root: Path, opened: Open) -> None:
+    put(root / "p/dist/out.js")
+    put(root / "p/note.log")
+    put(root / "p/new.txt")
+    put(root / "p/node_modules/x/index.js")
+    put(root / "q/other.txt")
+    put(root / "yarn.lock")
+    index = opened(root)
+    assert sorted(index.inputs("p#t")) == [
+        "p/new.txt",
+        "p/package.json",
+        "p/src/a.txt",
+        "p/src/deep/er/b.txt",
+        "yarn.lock",
+    ]
+
+
+def test_an_edit_is_a_change_once(root: Path, opened: Open) -> None:
+    index = opened(root)
+    before = index.inputs("p#t")
+    put(root / "p/src/a.txt", "aaaaa")
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+    assert index.refresh({"p/src/a.txt"}) == set()
+    after = index.inputs("p#t")
+    assert [path for path in after if after[path] != before[path]] == ["p/src/a.txt"]
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(root: Path, opened: Open) -> None:
+    index = opened(root)
+    file = root / "p/src/a.txt"
+    status = file.stat()
+    file.write_text("cccc")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+
+
+def test_edits_in_the_tick_of_the_reading_are_seen(root: Path, opened: Open) -> None:
+    file = root / "p/src/a.txt"
+    index = opened(root)
+    for n in range(50):
+        file.write_text(f"{n:04}")
+        assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+
+
+def test_what_leaves_the_content_alone_is_no_change(root: Path, opened: Open) -> None:
+    index = opened(root)
+    file = root / "p/src/a.txt"
+    os.utime(file, ns=(1, 1))
+    file.read_text()
+    file.chmod(0o600)
+    assert index.refresh({"p/src/a.txt"}) == set()
+    file.write_text("aaaa")
+    assert index.refresh({"p/src/a.txt"}) == set()
+    os.replace(put(root / "p/src/.a.swp", "aaaa"), file)
+    assert index.refresh({"p/src/a.txt", "p/src/.a.swp"}) == set()
+
+
+def test_the_executable_bit_counts_and_no_other(root: Path, opened: Open) -> None:
+    index = opened(root)
+    file = root / "p/src/a.txt"
+    before = index.inputs("p#t")["p/src/a.txt"]
+    file.chmod(0o755)
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+    file.chmod(0o700)
+    assert index.refresh({"p/src/a.txt"}) == set()
+    file.chmod(0o644)
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+    assert index.inputs("p#t")["p/src/a.txt"] == before
+
+
+def test_a_save_by_rename_is_seen(root: Path, opened: Open) -> None:
+    index = opened(root)
+    os.replace(put(root / "p/src/.a.swp", "new!"), root / "p/src/a.txt")
+    assert index.refresh({"p/src/a.txt", "p/src/.a.swp"}) == {"p/src/a.txt"}
+
+
+def test_files_come_and_go(root: Path, opened: Open) -> None:
+    index = opened(root)
+    put(root / "p/src/new.txt")
+    (root / "p/src/a.txt").unlink()
+    assert index.refresh({"p/src/new.txt", "p/src/a.txt", "p/src/never.txt"}) == {
+        "p/src/new.txt",
+        "p/src/a.txt",
+    }
+    assert "p/src/a.txt" not in index.inputs("p#t")
+    assert "p/src/new.txt" in index.inputs("p#t")
+    (root / "p/src/new.txt").rename(root / "p/src/a.txt")
+    assert index.refresh({"p/src/new.txt", "p/src/a.txt"}) == {"p/src/new.txt", "p/src/a.txt"}
+
+
+def test_a_link_counts_by_its_target(root: Path, opened: Open) -> None:
+    link = root / "p/src/link"
+    link.symlink_to("a.txt")
+    index = opened(root)
+    put(root / "p/src/a.txt", "else")
+    assert index.refresh({"p/src/link"}) == set()
+    link.unlink()
+    link.symlink_to("deep")
+    assert index.refresh({"p/src/link"}) == {"p/src/link"}
+    link.unlink()
+    link.symlink_to("nowhere")
+    assert index.refresh({"p/src/link"}) == {"p/src/link"}
+    link.unlink()
+    link.write_text("nowhere")
+    assert index.refresh({"p/src/link"}) == {"p/src/link"}
+
+
+def test_what_lies_behind_a_link_does_not_count(root: Path, opened: Open) -> None:
+    outside = root / "elsewhere"
+    put(outside / "c.txt")
+    index = opened(root)
+    (root / "p/src/out").symlink_to(outside)
+    assert index.refresh({"p/src/out", "p/src/out/c.txt"}) == {"p/src/out"}
+    shutil.rmtree(root / "p/src/deep")
+    (root / "p/src/deep").symlink_to(outside)
+    assert index.refresh({"p/src/deep", "p/src/deep/c.txt"}) == {
+        "p/src/deep",
+        "p/src/deep/er/b.txt",
+    }
+    assert index.refresh({"p/src/deep/c.txt"}) == set()
+
+
+def test_a_directory_that_moves_away_takes_its_files_along(root: Path, opened: Open) -> None:
+    index = opened(root)
+    (root / "p/src/deep").rename(root / "gone")
+    assert index.refresh({"p/src/deep"}) == {"p/src/deep/er/b.txt"}
+    (root / "gone").rename(root / "p/src/other")
+    assert index.refresh({"p/src/other"}) == {"p/src/other/er/b.txt"}
+    (root / "p").rename(root / "q")
+    assert index.refresh({"p"}) == {"p/package.json", "p/src/a.txt", "p/src/other/er/b.txt"}
+    (root / "q").rename(root / "p")
+    assert index.refresh({"p"}) == {"p/package.json", "p/src/a.txt", "p/src/other/er/b.txt"}
+
+
+def test_a_new_directory_is_walked_but_for_what_is_ignored(root: Path, opened: Open) -> None:
+    index = opened(root)
+    for name in ("one.txt", "two/three/four.txt", "dist/out.js", "two/x.log", "node_modules/m.js"):
+        put(root / "p/new" / name)
+    expected = {"p/new/one.txt", "p/new/two/three/four.txt"}
+    assert index.refresh({"p/new"}) == expected
+    put(root / "p/late/sub/five.txt")
+    assert index.refresh({"p/late/sub/five.txt"}) == {"p/late/sub/five.txt"}
+    assert expected < set(index.inputs("p#t"))
+
+
+def test_a_hint_below_an_ignored_directory_finds_nothing(root: Path, opened: Open) -> None:
+    index = opened(root)
+    put(root / "p/dist/sub/out.js")
+    put(root / "p/a.log")
+    assert index.refresh({"p/dist/sub/out.js", "p/dist/sub", "p/dist", "p/a.log"}) == set()
+
+
+def test_files_become_directories_and_back(root: Path, opened: Open) -> None:
+    index = opened(root)
+    (root / "p/src/a.txt").unlink()
+    put(root / "p/src/a.txt/inner.txt")
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt", "p/src/a.txt/inner.txt"}
+    shutil.rmtree(root / "p/src/a.txt")
+    put(root / "p/src/a.txt", "aaaa")
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt", "p/src/a.txt/inner.txt"}
+
+
+def test_fifos_sockets_and_devices_are_not_there(root: Path, opened: Open) -> None:
+    os.mkfifo(root / "p/src/old-pipe")
+    index = opened(root)
+    os.mkfifo(root / "p/src/pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = os.getcwd()
+        os.chdir(root / "p/src")
+        listener.bind("sock")
+        os.chdir(here)
+        assert index.refresh({"p/src/pipe", "p/src/sock", "p/src", "p/src/old-pipe"}) == set()
+    (root / "p/src/a.txt").unlink()
+    os.mkfifo(root / "p/src/a.txt")
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+    assert index.rescan("p") == set()
+    assert not {"p/src/pipe", "p/src/sock", "p/src/a.txt"} & set(index.inputs("p#t"))
+
+
+def test_names_that_are_not_utf_8_are_files_too(root: Path, opened: Open) -> None:
+    odd = os.fsencode(root) + b"/p/src/\xff\xfe"
+    with open(odd, "wb") as file:
+        file.write(b"1")
+    path = os.fsdecode(b"p/src/\xff\xfe")
+    index = opened(root)
+    assert path in index.inputs("p#t")
+    with open(odd, "wb") as file:
+        file.write(b"2")
+    newline = "p/src/line\nfeed"
+    put(root / newline)
+    assert index.refresh({path, newline}) == {path, newline}
+
+
+def test_an_ignored_file_counts_where_a_task_names_it(root: Path, opened: Open) -> None:
+    tasks = {"t": {"inputs": Globs(("src/**", ".env", "**/.env"))}, "u": {"inputs": Globs(("**",))}}
+    put(root / "p/.env", "A=1")
+    index = opened(root, tasks)
+    assert "p/.env" in index.inputs("p#t")
+    assert "p/.env" not in index.inputs("p#u")
+    put(root / "p/.env", "A=2")
+    put(root / "p/src/.env", "B=1")
+    put(root / "p/made/.env", "C=1")
+    put(root / "p/src/x.log")
+    expected = {"p/.env", "p/src/.env", "p/made/.env"}
+    assert index.refresh({*expected, "p/made", "p/src/x.log"}) == expected
+    assert expected <= index.ignored
+    assert expected <= set(index.inputs("p#t"))
+    assert not expected & set(index.inputs("p#u"))
+    (root / "p/.env").unlink()
+    assert index.refresh({"p/.env"}) == {"p/.env"}
+
+
+def test_a_name_in_an_ignored_directory_counts_when_that_appears(root: Path, opened: Open) -> None:
+    index = opened(root, {"t": {"inputs": Globs(("dist/info.json",))}})
+    put(root / "p/dist/info.json")
+    put(root / "p/dist/more.json")
+    assert index.refresh({"p/dist"}) == {"p/dist/info.json"}
+    put(root / "p/dist/info.json", "changed")
+    assert index.refresh({"p/dist/info.json"}) == {"p/dist/info.json"}
+    shutil.rmtree(root / "p/dist")
+    assert index.refresh({"p/dist"}) == {"p/dist/info.json"}
+
+
+def test_a_changed_gitignore_changes_what_counts(root: Path, opened: Open) -> None:
+    put(root / "p/src/note.log")
+    put(root / "p/src/draft.txt")
+    index = opened(root)
+    assert "p/src/note.log" not in index.inputs("p#t")
+    put(root / ".gitignore", "dist/\ndraft.txt\n")
+    assert index.refresh({".gitignore"}) == {"p/src/note.log", "p/src/draft.txt"}
+    assert "p/src/note.log" in index.inputs("p#t")
+    assert "p/src/draft.txt" not in index.inputs("p#t")
+    put(root / "p/src/.gitignore", "!draft.txt\n")
+    assert index.refresh({"p/src/.gitignore"}) == {"p/src/.gitignore", "p/src/draft.txt"}
+
+
+def test_a_named_file_survives_a_change_of_the_rules(root: Path, opened: Open) -> None:
+    put(root / "p/conf.ini")
+    tasks = {"t": {"inputs": Globs(("conf.ini",))}, "u": {"inputs": Globs(("*.ini",))}}
+    index = opened(root, tasks)
+    assert "p/conf.ini" in index.inputs("p#u")
+    put(root / ".gitignore", "*.ini\n")
+    assert index.refresh({".gitignore"}) == {"p/conf.ini"}
+    assert "p/conf.ini" in index.inputs("p#t")
+    assert "p/conf.ini" not in index.inputs("p#u")
+    put(root / ".gitignore", "")
+    assert index.refresh({".gitignore"}) == {"p/conf.ini"}
+    assert "p/conf.ini" in index.inputs("p#u")
+    assert index.ignored == set()
+
+
+def test_what_a_task_declares_as_output_is_no_edit(root: Path, opened: Open) -> None:
+    tasks = {"t": {"inputs": Globs(("**",)), "outputs": Globs(("out/**", "gen.txt"))}}
+    put(root / "p/gen.txt", "old")
+    index = opened(root, tasks)
+    put(root / "p/out/a/b.js")
+    put(root / "p/gen.txt", "new")
+    put(root / "p/src/hand.txt")
+    paths = {"p/out", "p/out/a/b.js", "p/gen.txt", "p/src/hand.txt"}
+    assert index.refresh(paths) == {"p/src/hand.txt"}
+    assert index.rescan("p") == set()
+    assert not {"p/out/a/b.js", "p/gen.txt"} & set(index.inputs("p#t"))
+
+
+def test_a_server_sees_what_its_dependency_wrote(root: Path, opened: Open) -> None:
+    tasks = {
+        "build": {"inputs": Globs(("src/**",)), "outputs": Globs(("dist/**",))},
+        "dev": {
+            "persistent": Persistent(restart_on=("dist/main.js",)),
+            "depends_on": ("build",),
+        },
+    }
+    index = opened(root, tasks)
+    assert index.inputs("p#dev") == {}
+    put(root / "p/dist/main.js", "one")
+    one = index.inputs("p#dev")
+    assert set(one) == {"p/dist/main.js"}
+    put(root / "p/dist/main.js", "two")
+    assert index.refresh({"p/dist/main.js"}) == set()
+    assert index.inputs("p#dev") != one
+
+
+def test_a_rescan_finds_everything_without_a_hint(root: Path, opened: Open) -> None:
+    index = opened(root)
+    put(root / "p/src/a.txt", "edit")
+    put(root / "p/fresh/dir/c.txt")
+    shutil.rmtree(root / "p/src/deep")
+    put(root / "p/src/x.log")
+    assert index.rescan("p/src") == {"p/src/a.txt", "p/src/deep/er/b.txt"}
+    assert index.rescan("") == {"p/fresh/dir/c.txt"}
+    assert index.rescan("") == set()
+    assert index.rescan("p/not/there") == set()
+
+
+def test_a_large_file_is_read_whole(root: Path, opened: Open) -> None:
+    big = root / "p/src/big.bin"
+    big.write_bytes(b"\0" * 5_000_000)
+    index = opened(root)
+    with big.open("r+b") as file:
+        file.seek(4_999_999)
+        file.write(b"1")
+    assert index.refresh({"p/src/big.bin"}) == {"p/src/big.bin"}
+
+
+def test_another_graph_keeps_what_was_read(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = workspace(project("p", EVERYTHING), root=str(root))
+    index = opened(root, space=space, clock=lambda: time.time_ns() + 10**10)
+    put(root / "p/src/a.txt", "moved")
+    reads: list[str] = []
+    real = os.open
+
+    def opening(path: str, flags: int) -> int:
+        reads.append(path)
+        return real(path, flags)
+
+    monkeypatch.setattr(os, "open", opening)
+    index.load(Affected(space, plan(space, ["p#t"])))
+    index.read()
+    assert [path for path in reads if path.startswith(str(root))] == [f"{root}/p/src/a.txt"]
