@@ -99,7 +99,7 @@ class TaskCommand(click.Command):
     help="After a failure: start nothing new, what does not depend on it, or all.",
 )
 @click.pass_context
-def run(ctx: click.Context, **given: Any) -> int:
+def run(ctx: click.Context, /, **given: Any) -> int:
     """Run tasks and everything they depend on.
 
     A server that is named stays in the foreground until it ends or Ctrl-C.
@@ -119,7 +119,7 @@ def run(ctx: click.Context, **given: Any) -> int:
     help="Quiet time after the last change before a cycle starts.",
 )
 @click.pass_context
-def watch(ctx: click.Context, **given: Any) -> int:
+def watch(ctx: click.Context, /, **given: Any) -> int:
     """Run tasks, then re-run what each change affects.
 
     Servers stay up through every cycle. Ctrl-C ends everything.

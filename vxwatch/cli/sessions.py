@@ -68,6 +68,7 @@ async def _session(
 
     loop = asyncio.get_running_loop()
     begun = loop.time()
+    # Made before anything is started: it may refuse.
     session = Session(plan, options, emit, os.environ)
     for number in heeded:
         loop.add_signal_handler(number, session.interrupt, number)

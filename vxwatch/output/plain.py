@@ -130,7 +130,10 @@ class Plain:
         failed = result.status == "failed"
         watch = self._run is not None and self._run.verb == "watch"
         shown = kept is not None and (mode == "block" or failed)
-        if failed or shown or (result.status == "ran" and (watch or self._broad())):
+        # In a run the summary says it, right below output that was shown as it came.
+        streamed = not watch and mode in ("raw", "lines", "prefix")
+        told = failed or (result.status == "ran" and (watch or self._broad()))
+        if shown or (told and not streamed):
             self._outcome(result)
         if kept is not None:
             if shown:

@@ -74,6 +74,7 @@ class Cycle:
             return Outcome(task.id, "fresh")
         session.memory.settled.pop(task.id, None)
         outcome = await execute(session, task)
+        session.keys.ran(task.id)
         if outcome.status == "ran":
             session.memory.settled[task.id] = key
         return outcome

@@ -1,12 +1,14 @@
 """What the user asked for, turned into the tasks of a session: options in, a plan out."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from vxwatch.errors import UserError
 from vxwatch.graph.tasks import Graph, plan
 from vxwatch.workspace.discover import find_root, load_workspace
-from vxwatch.workspace.select import select
+from vxwatch.workspace.select import Selection, select
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId, Workspace
@@ -57,20 +59,49 @@ class Plan:
         return options.concurrency or self.workspace.concurrency or os.cpu_count() or 1
 
 
-def make_plan(options: Options) -> Plan:
+def make_plan(options: Options, tolerate: Callable[[UserError], None] | None = None) -> Plan:
     """Load the workspace around the working directory and plan what was asked for.
 
-    Raises `ConfigError` with every fault of every config, `UserError` for a wrong name.
+    Raises `ConfigError` with every fault of every config, and `UserError` for a wrong name;
+    with `tolerate`, that is told of wrong names, and only when no name is right it is raised.
     """
     workspace = load_workspace(find_root(options.directory))
+    try:
+        selection = _select(workspace, options, options.names)
+    except UserError:
+        if tolerate is None:
+            raise
+        selection = _select(workspace, options, _known(workspace, options, tolerate))
+    graph = plan(workspace, selection.tasks)
+    commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
+    return Plan(workspace, selection.tasks, graph, selection.broad, commands)
+
+
+def _known(
+    workspace: "Workspace", options: Options, tolerate: Callable[[UserError], None]
+) -> tuple[str, ...]:
+    """The names that mean something; all of them when none does."""
+    known: list[str] = []
+    errors: list[UserError] = []
+    for name in options.names:
+        try:
+            _select(workspace, options, (name,))
+            known.append(name)
+        except UserError as error:
+            errors.append(error)
+    if not known:
+        return options.names
+    for wrong in errors:
+        tolerate(wrong)
+    return tuple(known)
+
+
+def _select(workspace: "Workspace", options: Options, names: tuple[str, ...]) -> Selection:
     here = os.path.relpath(options.directory, workspace.root)
-    selection = select(
+    return select(
         workspace,
-        options.names,
+        names,
         directory="" if here == "." else here,
         everywhere=options.everywhere,
         filters=options.filters,
     )
-    graph = plan(workspace, selection.tasks)
-    commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
-    return Plan(workspace, selection.tasks, graph, selection.broad, commands)

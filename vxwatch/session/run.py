@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 async def run(session: "Session") -> None:
-    """Run the plan; return when it is done and no held server is left to wait for."""
+    """Bring the plan up to date; return when it is done and no held server is left to wait for."""
+    session.learn()
     ended = await Cycle(session, 1, session.plan.graph.order, ()).run()
     held = [task for task in session.plan.requested if task in session.plan.servers]
     if not all(outcome.ok for outcome in ended.outcomes):

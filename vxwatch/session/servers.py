@@ -18,8 +18,10 @@ from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.events import Outcome, ServerExited, ServerReady, TaskOutput, TaskStarted
 from vxwatch.process.nursery import OnOutput
+from vxwatch.process.ports import holder
 from vxwatch.process.tree import LaunchError
 from vxwatch.sandbox.carrier import Bridge
+from vxwatch.sandbox.door import somebody_listens
 from vxwatch.session.execute import command_line
 from vxwatch.session.race import race
 from vxwatch.session.ready import ReadyLine
@@ -94,6 +96,7 @@ class Server:
         assert persistent is not None
         begun = asyncio.get_running_loop().time()
         try:
+            self._refuse_a_stranger()
             self._open_bridge()
         except UserError as error:
             return Outcome(self.task.id, "failed", detail=error.message, hint=error.hint)
@@ -139,28 +142,28 @@ class Server:
     async def _gone(self, life: Life) -> None:
         life.gone.set()
         life.settled.set()
+        crashed = life.ready and not life.asked
         if life.ready:
             code = self.exit_code or 0
             self._session.emit(ServerExited(self.task.id, code, life.asked))
-            if not life.asked:
-                await self._close_bridge()
+            if crashed:
                 self._session.server_ended(self.task.id, code)
         if self._bridge is not None:
             # After `gone`: the next life may start while old answers are still written out.
-            await self._bridge.detach(self._session.grace(self.task))
+            out = self._bridge.detach(self._session.grace(self.task))
+            if crashed:
+                await asyncio.gather(race(out, self._session.hurry.wait()), self._close_bridge())
+            else:
+                await race(out, self._session.hurry.wait())
 
     async def _until_ready(self, life: Life, live: Unit) -> Outcome:
         persistent = self.task.persistent
         assert persistent is not None
-        if life.line is not None:
-            ready = life.printed_ready.wait()
-        elif persistent.ready_port is not None:
-            ready = self._session.nursery.dial(live.tree.init, persistent.ready_port)
-        else:
-            life.ready = True
-            return Outcome(self.task.id, "ready")
         first = await race(
-            ready, live.tree.wait(), life.stop.wait(), within=persistent.ready_timeout
+            self._answers(life, live),
+            live.tree.wait(),
+            life.stop.wait(),
+            within=persistent.ready_timeout,
         )
         if first == 0:
             life.ready = True
@@ -173,6 +176,18 @@ class Server:
         if life.asked:
             return Outcome(self.task.id, "aborted", end.code)
         return Outcome(self.task.id, "failed", end.code or 1, detail="ended before it was ready")
+
+    async def _answers(self, life: Life, live: Unit) -> None:
+        """Return when the server says or shows that it is ready; at once when it need not."""
+        persistent = self.task.persistent
+        assert persistent is not None
+        if life.line is not None:
+            await life.printed_ready.wait()
+        elif persistent.ready_port is not None:
+            try:
+                await self._session.nursery.dial(live.tree.init, persistent.ready_port)
+            except OSError:
+                await life.gone.wait()  # the box has ended, which is told by its exit
 
     def _reader(self, life: Life) -> OnOutput:
         emit, task = self._session.emit, self.task.id
@@ -193,6 +208,19 @@ class Server:
         else:
             ports = [self.task.persistent.ready_port] if self.task.persistent.ready_port else []
         return tuple(f"http://localhost:{port}" for port in ports)
+
+    def _refuse_a_stranger(self) -> None:
+        """An unconfined server shares our ports: who listens there already would pass for it."""
+        assert self.task.persistent is not None
+        port = self.task.persistent.ready_port
+        if self.task.sandbox is None and port is not None and somebody_listens(port):
+            who = holder(port)
+            by = f" by {who[1]} (pid {who[0]})" if who else ""
+            raise UserError(
+                "port-taken",
+                f"{self.task.id}: port {port} is in use{by}",
+                "end what holds it, or give the server another port",
+            )
 
     def _open_bridge(self) -> None:
         sandbox = self.task.sandbox

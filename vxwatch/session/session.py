@@ -15,12 +15,16 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from vxwatch.cache.files import FileIndex
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, Outcome
+from vxwatch.graph.affected import Affected
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.session.keys import KeyRing
 from vxwatch.session.servers import Server
+from vxwatch.workspace.git import Git, Ignores
 
 if TYPE_CHECKING:
     from vxwatch.model import Task, TaskId, Workspace
@@ -69,17 +73,24 @@ class Session:
         self.stop_signal: int | None = None
         self.server_exited = asyncio.Event()
         self.group = asyncio.TaskGroup()
+        self.affected = Affected(plan.workspace, plan.graph)
+        self.ignores = Ignores(plan.workspace.root)
+        self.index: FileIndex
+        self.keys: KeyRing
         self.nursery: Nursery
         self.sandbox: SandboxRuntime
         self._stack = AsyncExitStack()
         self.shell = _shell(environ, plan.workspace.root)
 
     async def __aenter__(self) -> Self:
+        # Without socat no sandbox is built (its probe says so), and nothing else needs it.
+        socat = _program("socat", self.environ, self.workspace.root) or "socat"
         async with AsyncExitStack() as stack:
-            self.nursery = await stack.enter_async_context(Nursery.open())
+            self.nursery = await stack.enter_async_context(Nursery.open(socat=socat))
             runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
             self.sandbox = await stack.enter_async_context(runtime)
             await stack.enter_async_context(self.group)
+            stack.callback(self.ignores.close)
             stack.push_async_callback(self.stop_servers)
             self._stack = stack.pop_all()
         return self
@@ -101,6 +112,25 @@ class Session:
     def polite_signal(self) -> int:
         """The signal that asks a tree to end: the one vx got, else SIGTERM."""
         return self.stop_signal or signal.SIGTERM
+
+    def learn(self) -> None:
+        """List the files of the plan's tasks; the first keys can be made then."""
+        lister = Git(self.workspace.root).tracked_and_untracked
+        self.index = FileIndex(self.workspace.root, self.affected, self.ignores, lister)
+        self.keys = KeyRing(self.plan, self.index, self.environ, self.options.arguments)
+
+    async def replace(self, plan: "Plan") -> None:
+        """Take up another plan of the same workspace; servers that are not in it are ended."""
+        gone = self.servers.keys() - plan.servers
+        await self.stop_servers(gone)
+        for task in gone:
+            del self.servers[task]
+        self.plan = plan
+        self.sandbox.reload(plan.workspace)
+        self.affected = Affected(plan.workspace, plan.graph)
+        self.index.load(self.affected)
+        self.keys.replace(plan)
+        self.memory.broken.intersection_update(plan.graph.order)
 
     def directory(self, task: "Task") -> str:
         """The absolute directory of the task's project."""
@@ -132,8 +162,8 @@ class Session:
 
     def server_ended(self, task: "TaskId", code: int) -> None:
         """A server that was ready ended by itself."""
-        status = "failed" if code else "ran"
-        self.memory.outcomes[task] = Outcome(task, status, code, detail="ended by itself")
+        outcome = Outcome(task, "failed" if code else "ran", code, detail="ended by itself")
+        self.memory.record(outcome)
         self.server_exited.set()
 
     async def until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
@@ -166,7 +196,11 @@ class Session:
 
 
 def _shell(environ: Mapping[str, str], root: str) -> str:
-    found = resolve("sh", environ.get("PATH", os.defpath), root)
+    found = _program("sh", environ, root)
     if found is None:
         raise UserError("no-shell", "no `sh` on PATH", "install a POSIX shell, or put it on PATH")
     return found
+
+
+def _program(name: str, environ: Mapping[str, str], root: str) -> str | None:
+    return resolve(name, environ.get("PATH", os.defpath), root)

@@ -1,0 +1,67 @@
+"""The files that decide what the workspace is, and whether one of them really changed.
+
+A hint that a path may have changed is held against the content last seen there. Files that do
+not exist yet count too: a member appears when its manifest does.
+"""
+
+import os
+from collections.abc import Collection, Iterable
+
+import xxhash
+
+NAMES = frozenset(
+    {"package.json", "pnpm-workspace.yaml", "pyproject.toml", "vx.toml", "vx.workspace.toml"}
+)
+"""Names under which a file can be a config or a manifest."""
+
+
+class ConfigFiles:
+    """What config files held when they were last looked at."""
+
+    def __init__(self, root: str, files: Iterable[str]) -> None:
+        self._root = root
+        self._seen: dict[str, str | None] = {}
+        self.replace(files)
+
+    def replace(self, files: Iterable[str]) -> None:
+        """The workspace was loaded from these files; what is known of others stays."""
+        for path in files:
+            if path not in self._seen:
+                self._seen[path] = self._digest(path)
+        self._directories = {above for path in self._seen for above in _above(path)}
+
+    def changed(self, hints: Collection[str]) -> frozenset[str]:
+        """The config files at or below the hinted paths whose content is another one now."""
+        candidates = {
+            path for path in hints if path in self._seen or os.path.basename(path) in NAMES
+        }
+        for path in hints:
+            if path in self._directories:
+                candidates |= self._below(path)
+        return frozenset(path for path in candidates if self._moved(path))
+
+    def rescan(self, tree: str) -> frozenset[str]:
+        """The same for every known config file in a directory ("" for the root)."""
+        return frozenset(path for path in self._below(tree) if self._moved(path))
+
+    def _below(self, directory: str) -> set[str]:
+        prefix = directory + "/" if directory else ""
+        return {path for path in self._seen if path.startswith(prefix)}
+
+    def _moved(self, path: str) -> bool:
+        before = self._seen.get(path)
+        after = self._seen[path] = self._digest(path)
+        return before != after
+
+    def _digest(self, path: str) -> str | None:
+        try:
+            with open(os.path.join(self._root, path), "rb") as file:
+                return xxhash.xxh3_128_hexdigest(file.read())
+        except OSError:
+            return None
+
+
+def _above(path: str) -> Iterable[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path

@@ -1,0 +1,87 @@
+"""The keys of a plan's tasks, made when asked for and kept until something they fold moved.
+
+A key is forgotten with `forget`, for a task and whoever depends on it; nothing here is
+proportional to the workspace but the first pass. A task without declared inputs has a key too,
+over all files of its project, but what depends on it cannot tell from a key what it wrote: for
+them its key moves whenever it ran.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from vxwatch.cache.key import server_fingerprint, task_key
+
+if TYPE_CHECKING:
+    from vxwatch.cache.files import FileIndex
+    from vxwatch.model import Task, TaskId
+    from vxwatch.session.planning import Plan
+
+
+class KeyRing:
+    """Keys as hex strings."""
+
+    def __init__(
+        self,
+        plan: "Plan",
+        index: "FileIndex",
+        environ: Mapping[str, str],
+        arguments: tuple[str, ...],
+    ) -> None:
+        self._plan = plan
+        self._index = index
+        self._environ = environ
+        self._arguments = arguments
+        self._keys: dict[TaskId, str] = {}
+        self._runs: dict[TaskId, int] = {}
+
+    def replace(self, plan: "Plan") -> None:
+        """Take up another plan; every key is made anew."""
+        self._plan = plan
+        self._keys.clear()
+
+    def forget(self, tasks: "Iterable[TaskId]") -> None:
+        """Something these tasks fold may have moved."""
+        for task in tasks:
+            self._keys.pop(task, None)
+
+    def ran(self, task_id: "TaskId") -> None:
+        """The task ran to its end."""
+        if self._task(task_id).inputs is None:
+            self._runs[task_id] = self._runs.get(task_id, 0) + 1
+
+    def key(self, task_id: "TaskId") -> str:
+        """What decides whether the task must run: equal to that of its last success, or not."""
+        if task_id not in self._keys:
+            task = self._task(task_id)
+            self._keys[task_id] = task_key(
+                task,
+                files=self._index.inputs(task_id),
+                upstream=self._upstream(task_id),
+                environ=self._environ,
+                arguments=self._forwarded(task_id),
+            ).hex
+        return self._keys[task_id]
+
+    def fingerprint(self, task_id: "TaskId") -> str:
+        """What a server must be restarted for when it moves."""
+        return server_fingerprint(
+            self._task(task_id),
+            files=self._index.inputs(task_id),
+            upstream=self._upstream(task_id),
+            environ=self._environ,
+            arguments=self._forwarded(task_id),
+        ).hex
+
+    def _upstream(self, task_id: "TaskId") -> "dict[TaskId, str]":
+        return {task: self._told(task) for task in self._plan.graph.dependencies[task_id]}
+
+    def _told(self, task_id: "TaskId") -> str:
+        """The key as those see it who depend on the task."""
+        runs = self._runs.get(task_id)
+        return self.key(task_id) if runs is None else f"{self.key(task_id)}.{runs}"
+
+    def _forwarded(self, task_id: "TaskId") -> tuple[str, ...]:
+        return self._arguments if task_id in self._plan.requested else ()
+
+    def _task(self, task_id: "TaskId") -> "Task":
+        return self._plan.workspace.task(task_id)

@@ -1,0 +1,65 @@
+"""Which directories a watch listens to: those whose files can matter, and no other.
+
+Built from a workspace and the tasks of a plan. Directories that git ignores, that a task
+declares as output or that belong to a project outside the plan are never watched.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from vxwatch.globs import excluded
+from vxwatch.watch.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vxwatch.cache.files import FileIndex
+    from vxwatch.graph.affected import Affected
+    from vxwatch.session.planning import Plan
+    from vxwatch.workspace.git import Ignores
+
+PROBE = "\x1f"
+"""A file name that no pattern spells out: what matches it matches everything beside it."""
+
+
+class Territory:
+    """The scope of one plan, and the knowledge that its questions are answered from."""
+
+    def __init__(self, plan: "Plan", affected: "Affected", ignores: "Ignores") -> None:
+        self._plan = plan
+        self._affected = affected
+        self._ignores = ignores
+        self._index: FileIndex | None = None
+        self._projects = {project.dir for project in plan.workspace.projects.values()}
+
+    def know(self, index: "FileIndex") -> None:
+        """Directories that hold a file of this index need no question to git."""
+        self._index = index
+
+    def scope(self) -> Scope:
+        """What to watch."""
+        workspace = self._plan.workspace
+        named = {task.rpartition("#")[0] for task in self._plan.graph.order}
+        literals = self._affected.literals(lambda _: ("",))
+        files: Iterable[str] = (*workspace.config_files, *literals)
+        return Scope(
+            root=workspace.root,
+            trees=frozenset(workspace.projects[name].dir for name in named)
+            | frozenset(self._affected.directories()),
+            directories=frozenset({"", *map(os.path.dirname, files)}),
+            parents=frozenset(workspace.member_parents),
+            pruned=self.pruned,
+        )
+
+    def pruned(self, path: str) -> bool:
+        """Whether nothing in the directory can matter."""
+        if excluded(path) or path in self._projects:
+            return True
+        if self._index is not None and self._index.holds(path):
+            return False
+        return self._generated(path) or bool(self._ignores.ignored([path]))
+
+    def _generated(self, path: str) -> bool:
+        return self._affected.generated(f"{path}/{PROBE}") and self._affected.generated(
+            f"{path}/{PROBE}/{PROBE}"
+        )
