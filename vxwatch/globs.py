@@ -20,6 +20,7 @@ EXCLUDED_SUFFIX = ".tsbuildinfo"
 """Files that never count: the compiler rewrites them whether or not anything changed."""
 
 _EXPANSIONS = 1000
+_SOUND = re.compile(r"!?(?![~!])(?:(?!\.{1,2}(?:/|$))[^/{\0]+(?:/(?=.)|$))+", re.DOTALL)
 _UNESCAPED = re.compile(r"(?:[^*?\[\\]|\\.)*", re.DOTALL)
 _TOKEN = re.compile(r"\*+|\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]|\\?.", re.DOTALL)
 _ANY = "?"
@@ -34,6 +35,8 @@ def excluded(path: str) -> bool:
 
 def fault(pattern: str) -> str | None:
     """What is wrong with a pattern, as a sentence's end, or None."""
+    if _SOUND.fullmatch(pattern):
+        return None
     body = pattern.removeprefix("!")
     if body.startswith("!"):
         return 'a second "!" has no meaning'
@@ -276,7 +279,11 @@ def _spread(parts: Parts, other: Parts) -> Parts:
 
 
 def _parts_meet(this: str, that: str) -> bool:
-    return this == that or _meet(_tokens(this), _tokens(that), "*", _characters_meet)
+    if this == that:
+        return True
+    if literal(this) is not None and literal(that) is not None:
+        return literal(this) == literal(that)
+    return _meet(_tokens(this), _tokens(that), "*", _characters_meet)
 
 
 def _characters_meet(this: str, that: str) -> bool:

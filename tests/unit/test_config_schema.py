@@ -14,7 +14,7 @@ from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.json_schema import FILES, schema_text
 from vxwatch.config.kinds import Faults, shown
 from vxwatch.config.lines import dotted
-from vxwatch.config.schema import Settings, read_settings, read_tasks
+from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings
 from vxwatch.model import Globs, Persistent, Port, Sandbox, Task
 
 FULL = """
@@ -70,7 +70,7 @@ sandbox = {}
 def read(text: str) -> tuple[dict[str, Task], list[str]]:
     """The tasks of a config, and its faults as `place: message [hint]`."""
     faults = Faults()
-    tasks = read_tasks(tomllib.loads(text), "app", faults)
+    tasks = make_tasks("app", check_tasks(tomllib.loads(text), faults))
     return tasks, [f"{dotted(at)}: {said} [{hint}]" for at, said, hint in faults.found]
 
 

@@ -41,6 +41,7 @@ class Reader:
         self.files: list[str] = []
         self.problems: list[Problem] = []
         self._parsed: dict[str, dict[str, Any]] = {}
+        self._sound: dict[tuple[str, object], Any] = {}
 
     def text(self, file: str) -> str | None:
         """The content of a file, or None if it is not there or cannot be read."""
@@ -79,14 +80,23 @@ class Reader:
         self.problems.append(Problem(file, line, "", message, hint))
 
     def checked(self, document: Document, check: Callable[[Any, Faults], T]) -> T:
-        """What `check` makes of the config in a document; its faults become problems."""
-        raw: Any = document.raw
-        for step in document.at:
-            raw = raw[step]
-        faults = Faults()
-        result = check(raw, faults)
-        self.note(document, faults)
-        return result
+        """What `check` makes of the config in a document; its faults become problems.
+
+        Equal texts without a fault are checked once; the result must not be changed.
+        """
+        key = (document.text, check)
+        if key not in self._sound:
+            raw: Any = document.raw
+            for step in document.at:
+                raw = raw[step]
+            faults = Faults()
+            result = check(raw, faults)
+            self.note(document, faults)
+            if faults.found:
+                return result
+            self._sound[key] = result
+        sound: T = self._sound[key]
+        return sound
 
     def note(self, document: Document, faults: Faults) -> None:
         """Turn faults of the config in a document into problems with lines."""

@@ -42,21 +42,27 @@ class Settings:
     timeout: float | None = None
 
 
-def read_tasks(raw: Any, project: str, faults: Faults) -> dict[str, model.Task]:
+Fields = Mapping[str, Any]
+"""A checked table: the known fields that it has, as the model holds them."""
+
+
+def check_tasks(raw: Any, faults: Faults) -> Mapping[str, Fields]:
     """The tasks of one project's config, in the order written.
 
-    A task with a fault comes as a stub: its name and what it depends on, so that others that
-    name it are not blamed for its fault.
+    A task with a fault keeps only what it depends on, so that others that name it are not
+    blamed for its fault.
     """
-    tasks = PROJECT.check(raw, (), faults).get("tasks", {})
+    tasks: dict[str, Fields] = PROJECT.check(raw, (), faults).get("tasks", {})
     broken = {at[1] for at, _, _ in faults.found if len(at) > 1}
     for name, fields in tasks.items():
         if name not in broken:
             _check_together(fields, ("tasks", name), faults)
-    return {
-        name: _stub(project, name, fields) if name in broken else _task(project, name, fields)
-        for name, fields in tasks.items()
-    }
+    return {name: _stub(fields) if name in broken else fields for name, fields in tasks.items()}
+
+
+def make_tasks(project: str, tasks: Mapping[str, Fields]) -> dict[str, model.Task]:
+    """The tasks of a project from what `check_tasks` gives."""
+    return {name: _task(project, name, fields) for name, fields in tasks.items()}
 
 
 def read_settings(raw: Any, faults: Faults) -> Settings:
@@ -66,11 +72,10 @@ def read_settings(raw: Any, faults: Faults) -> Settings:
 
 
 def _output_fault(pattern: str) -> str | None:
-    matcher = globs.Matcher([pattern.removeprefix("!")])
-    if globs.fault(pattern) is None and "" not in matcher.roots():
-        return None
-    anything = any(map(matcher.matches, ("\x01", "\x01/\x01")))
-    if anything and not pattern.startswith("!"):
+    if pattern[:1] not in "*?[{.":
+        return globs.fault(pattern)
+    matcher = globs.Matcher([pattern])
+    if any(map(matcher.matches, ("\x01", "\x01/\x01"))):
         return "an output is a part of the project, not all of it"
     return globs.fault(pattern)
 
@@ -280,7 +285,7 @@ WORKSPACE = Table(
 """The fields of `vx.workspace.toml`."""
 
 
-def _check_together(fields: Mapping[str, Any], at: At, faults: Faults) -> None:
+def _check_together(fields: Fields, at: At, faults: Faults) -> None:
     """Fields of one task that need or exclude one another."""
     if "command" not in fields:
         _check_group(fields, at, faults)
@@ -304,7 +309,7 @@ def _check_together(fields: Mapping[str, Any], at: At, faults: Faults) -> None:
     _check_ports(fields.get("sandbox", {}).get("allow", {}), (*at, "sandbox", "allow"), faults)
 
 
-def _check_group(fields: Mapping[str, Any], at: At, faults: Faults) -> None:
+def _check_group(fields: Fields, at: At, faults: Faults) -> None:
     if not fields.get("depends_on"):
         faults.add(at, "a task needs a command, or depends_on to be a group")
         return
@@ -314,7 +319,7 @@ def _check_group(fields: Mapping[str, Any], at: At, faults: Faults) -> None:
             faults.add((*at, name), "a group runs nothing, so this has no meaning", hint)
 
 
-def _check_ports(allow: Mapping[str, Any], at: At, faults: Faults) -> None:
+def _check_ports(allow: Fields, at: At, faults: Faults) -> None:
     own = {port.inside for port in allow.get("local_binding", ())}
     for i, port in enumerate(allow.get("host_ports", ())):
         if port in own:
@@ -322,7 +327,7 @@ def _check_ports(allow: Mapping[str, Any], at: At, faults: Faults) -> None:
             faults.add((*at, "host_ports", i), message)
 
 
-def _task(project: str, name: str, fields: Mapping[str, Any]) -> model.Task:
+def _task(project: str, name: str, fields: Fields) -> model.Task:
     cache = fields.get("cache", {})
     inputs = cache.get("inputs")
     outputs = cache.get("outputs")
@@ -347,12 +352,12 @@ def _task(project: str, name: str, fields: Mapping[str, Any]) -> model.Task:
     )
 
 
-def _stub(project: str, name: str, fields: Mapping[str, Any]) -> model.Task:
-    names = tuple(text for text in fields.get("depends_on", ()) if isinstance(text, str))
-    return model.Task(project, name, depends_on=names)
+def _stub(fields: Fields) -> Fields:
+    names = (text for text in fields.get("depends_on", ()) if isinstance(text, str))
+    return {"depends_on": tuple(names)}
 
 
-def _globs(fields: Mapping[str, Any] | None) -> model.Globs | None:
+def _globs(fields: Fields | None) -> model.Globs | None:
     if fields is None:
         return None
     return model.Globs(fields.get("files", ()), fields.get("workspace_files", ()))

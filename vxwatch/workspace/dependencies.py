@@ -5,7 +5,7 @@ satisfy as well counts as the workspace's project. Never reads a lockfile.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ Raw = Mapping[str, Any]
 
 _NPM_FIELDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NPM_PATH = re.compile(r"(?:file|link|portal|workspace):(\.{1,2}(?:/.*)?|/.*)", re.DOTALL)
+_NPM_LOCAL = re.compile(r"(?:file|link|portal|workspace):")
 _NPM_ALIAS = re.compile(r"workspace:(@?[^@]+)@.+", re.DOTALL)
 _NPM_ELSEWHERE = re.compile(
     r"(?:npm|file|link|portal|https?|ssh|git(?:\+\w+)?|github|gitlab|bitbucket|gist|jsr|patch|exec):|[\w.-]+/"
@@ -28,14 +29,15 @@ class Need:
     path: str | None = None
 
 
-def npm_needs(package: Raw) -> tuple[Need, ...]:
-    """What a `package.json` needs and the workspace may have."""
+def npm_needs(package: Raw, known: Container[str]) -> tuple[Need, ...]:
+    """What a `package.json` needs of the workspace, whose projects have the `known` names."""
     found: dict[Need, None] = {}
     for field in _NPM_FIELDS:
         for name, spec in _table(package.get(field)).items():
-            need = _npm_need(name, spec) if isinstance(spec, str) else None
-            if need:
-                found[need] = None
+            if isinstance(spec, str) and (name in known or _NPM_LOCAL.match(spec)):
+                need = _npm_need(name, spec)
+                if need:
+                    found[need] = None
     return tuple(found)
 
 

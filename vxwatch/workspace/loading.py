@@ -12,11 +12,11 @@ from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.kinds import Faults
 from vxwatch.config.load import Reader
-from vxwatch.config.schema import Settings, read_settings, read_tasks
+from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings
 from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
 from vxwatch.model import Project, Task, Workspace
-from vxwatch.workspace.dependencies import resolve
+from vxwatch.workspace.dependencies import npm_needs, python_needs, resolve
 from vxwatch.workspace.git import Git
 from vxwatch.workspace.manifests import SETTINGS, Place, read_place, read_pnpm
 from vxwatch.workspace.members import Members, find_members
@@ -113,7 +113,12 @@ def _dependencies(named: Named) -> dict[str, tuple[str, ...]]:
             by_name.setdefault(alias, name)
     by_directory = {place.directory: name for name, place in named.items()}
     return {
-        name: resolve(place.needs, place.directory, by_name, by_directory)
+        name: resolve(
+            npm_needs(place.package, by_name) + python_needs(place.pyproject),
+            place.directory,
+            by_name,
+            by_directory,
+        )
         for name, place in named.items()
     }
 
@@ -122,7 +127,7 @@ def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, .
     tasks: dict[str, Task] = {}
     config = place.config
     if config:
-        tasks = reader.checked(config, lambda raw, faults: read_tasks(raw, name, faults))
+        tasks = make_tasks(name, reader.checked(config, check_tasks))
     for other in place.configs[1:]:
         faults = Faults()
         faults.add((), f"{config.file if config else ''} configures this project too", "keep one")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vxwatch.config.load import Document, Reader
-from vxwatch.workspace.dependencies import Need, normal, npm_needs, python_needs
+from vxwatch.workspace.dependencies import normal
 
 CONFIG = "vx.toml"
 SETTINGS = "vx.workspace.toml"
@@ -25,8 +25,9 @@ PNPM = "pnpm-workspace.yaml"
 class Place:
     """A directory that is a project.
 
-    `name` is None where no manifest gives one; `aliases` are other spellings of it. `members`
-    are the workspace globs of its manifests, None if they have none. `configs` holds no more
+    `name` is None where no manifest gives one; `aliases` are other spellings of it. `package`
+    and `pyproject` are the parsed manifests, empty where there is none. `members` are the
+    workspace globs in them, None if they have none. `configs` holds no more
     than one document in a valid workspace.
     """
 
@@ -34,7 +35,8 @@ class Place:
     name: str | None
     aliases: tuple[str, ...]
     manifest: str | None
-    needs: tuple[Need, ...]
+    package: Mapping[str, Any]
+    pyproject: Mapping[str, Any]
     members: tuple[str, ...] | None
     configs: tuple[Document, ...]
 
@@ -66,7 +68,8 @@ def read_place(reader: Reader, directory: str) -> Place | None:
         name=names[0] or names[1],
         aliases=(normal(names[1]),) if names[1] and not names[0] else (),
         manifest=next((file for file in read if not file.endswith(CONFIG)), None),
-        needs=npm_needs(package) + python_needs(python),
+        package=package,
+        pyproject=python,
         members=_members(package, python),
         configs=tuple(document for document in (config, own) if document),
     )

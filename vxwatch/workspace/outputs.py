@@ -25,23 +25,21 @@ EVERYTHING = Globs(("**",))
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One list of outputs of one task. `patterns` are those of the config."""
+    """One list of outputs of one task, with its patterns as the config has them."""
 
     task: Task
     project: Project
-    field: str
+    wide: bool
     patterns: tuple[str, ...]
 
     @property
     def rooted(self) -> tuple[str, ...]:
         """The patterns, relative to the root."""
-        if self.field == "workspace_files":
-            return self.patterns
-        return rooted(self.project.dir, self.patterns)
+        return self.patterns if self.wide else rooted(self.project.dir, self.patterns)
 
-    def written(self, pattern: str) -> str:
-        """A rooted pattern as the config has it."""
-        return self.patterns[self.rooted.index(pattern)]
+    def fault(self, message: str, hint: str) -> Fault:
+        """What is wrong with these outputs."""
+        return self.task.id, "workspace_files" if self.wide else "files", message, hint
 
 
 def check_outputs(workspace: Workspace, tracked: Tracked) -> Iterator[Fault]:
@@ -57,39 +55,47 @@ def check_outputs(workspace: Workspace, tracked: Tracked) -> Iterator[Fault]:
 def _claims(project: Project) -> Iterator[_Claim]:
     for task in project.tasks.values():
         if task.outputs and task.outputs.files:
-            yield _Claim(task, project, "files", task.outputs.files)
+            yield _Claim(task, project, False, task.outputs.files)
         if task.outputs and task.outputs.workspace_files:
-            yield _Claim(task, project, "workspace_files", task.outputs.workspace_files)
+            yield _Claim(task, project, True, task.outputs.workspace_files)
 
 
 def _overlaps(workspace: Workspace, claims: Sequence[_Claim]) -> Iterator[Fault]:
     for one, other in _rivals(claims):
-        pair = overlap(one.rooted, other.rooted)
+        pair = _meeting(one, other)
         if pair and not _ordered(workspace, one.task.id, other.task.id):
-            mine, theirs = one.written(pair[0]), other.written(pair[1])
-            yield (
-                other.task.id,
-                other.field,
-                f'"{theirs}" overlaps "{mine}" of {one.task.id}, and neither runs after the other',
+            yield other.fault(
+                f'"{pair[1]}" overlaps "{pair[0]}" of {one.task.id}, and neither runs after the other',
                 "let one depend on the other, or give each a place of its own",
             )
 
 
+def _meeting(one: _Claim, other: _Claim) -> tuple[str, str] | None:
+    """The first two patterns, as the configs have them, that can match the same path."""
+    if one.wide is other.wide:
+        return overlap(one.patterns, other.patterns)
+    pair = overlap(one.rooted, other.rooted)
+    if pair is None:
+        return None
+    return one.patterns[one.rooted.index(pair[0])], other.patterns[other.rooted.index(pair[1])]
+
+
 def _rivals(claims: Sequence[_Claim]) -> Iterator[tuple[_Claim, _Claim]]:
-    """Pairs that can meet: `files` stop at nested projects, so those of two projects cannot."""
+    """Pairs of different tasks that can meet.
+
+    `files` stop at nested projects, so those of two projects cannot.
+    """
     groups: dict[str, list[_Claim]] = {}
     for claim in claims:
         groups.setdefault(claim.project.name, []).append(claim)
-    for group in groups.values():
-        yield from _pairs(combinations(group, 2))
-    wide = [claim for claim in claims if claim.field == "workspace_files"]
-    for i, one in enumerate(wide):
-        later = [c for c in claims if c.field == "files"] + wide[i + 1 :]
-        yield from _pairs((one, c) for c in later if c.project is not one.project)
-
-
-def _pairs(pairs: Iterable[tuple[_Claim, _Claim]]) -> Iterator[tuple[_Claim, _Claim]]:
-    return (pair for pair in pairs if pair[0].task is not pair[1].task)
+    pairs: list[Iterable[tuple[_Claim, _Claim]]] = [
+        combinations(group, 2) for group in groups.values() if len(group) > 1
+    ]
+    for i, one in enumerate(claims):
+        if one.wide:
+            others = [c for j, c in enumerate(claims) if j > i or not c.wide]
+            pairs.append((one, c) for c in others if c.project is not one.project)
+    return (pair for group in pairs for pair in group if pair[0].task is not pair[1].task)
 
 
 def _ordered(workspace: Workspace, one: TaskId, other: TaskId) -> bool:
@@ -98,19 +104,29 @@ def _ordered(workspace: Workspace, one: TaskId, other: TaskId) -> bool:
 
 def _sources(workspace: Workspace, claims: Iterable[_Claim], tracked: Tracked) -> Iterator[Fault]:
     """Outputs that match files which git tracks and the task reads."""
-    suspects = [claim for claim in claims if any(overlap(claim.rooted, r) for r in _inputs(claim))]
+    known: dict[tuple[object, ...], bool] = {}
+    suspects = [claim for claim in claims if _may_read(claim, known)]
     roots = {root for claim in suspects for root in Matcher(claim.rooted).roots()}
     paths = sorted(tracked(sorted(roots))) if roots else []
     owners = Owners(workspace.projects.values())
     for claim in suspects if paths else ():
         path = next((p for p in _covered(claim, paths) if _reaches(claim, p, owners)), None)
         if path is not None:
-            yield (
-                claim.task.id,
-                claim.field,
+            yield claim.fault(
                 f"covers {path}, which git tracks and the task itself reads",
                 "name only what the task makes; one that rewrites sources has outputs = []",
             )
+
+
+def _may_read(claim: _Claim, known: dict[tuple[object, ...], bool]) -> bool:
+    """Whether the task may read what it writes. Tasks of many projects share their patterns."""
+    inputs = claim.task.inputs or EVERYTHING
+    if claim.wide or inputs.workspace_files:
+        return any(overlap(claim.rooted, patterns) for patterns in _inputs(claim))
+    question = (claim.patterns, inputs.files)
+    if question not in known:
+        known[question] = overlap(*question) is not None
+    return known[question]
 
 
 def _inputs(claim: _Claim) -> tuple[tuple[str, ...], ...]:
@@ -133,4 +149,4 @@ def _covered(claim: _Claim, paths: Sequence[str]) -> Iterator[str]:
 
 def _reaches(claim: _Claim, path: str, owners: Owners) -> bool:
     """Whether the claim extends to the path: `files` stop at nested projects."""
-    return claim.field == "workspace_files" or owners.of(path) is claim.project
+    return claim.wide or owners.of(path) is claim.project
