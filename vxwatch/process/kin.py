@@ -1,0 +1,109 @@
+"""Descendants as /proc shows them, and their certain end.
+
+Used by the nursery, and by vx when it has to stand in for a nursery that was killed. It signals
+nothing but what the caller names; `sweep` names only unreaped children of this process, whose
+pids can be nobody else's. It imports little, because the nursery's start waits for it.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Adopt every descendant whose own parent dies."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def children_of(pid: int) -> list[int]:
+    """Its direct children, zombies included; complete for this process, since only it reaps them."""
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+    return found
+
+
+def stat_of(pid: int) -> list[bytes] | None:
+    """State, parent, group, session and so on of /proc/PID/stat; None when it is gone."""
+    try:
+        return _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def parent_of(pid: int) -> int:
+    """Its parent, -1 when it is gone."""
+    stat = stat_of(pid)
+    return int(stat[1]) if stat else -1
+
+
+def group_of(pid: int) -> int:
+    """Its process group, -1 when it is gone."""
+    stat = stat_of(pid)
+    return int(stat[2]) if stat else -1
+
+
+def session_of(pid: int) -> int:
+    """Its session, -1 when it is gone."""
+    stat = stat_of(pid)
+    return int(stat[3]) if stat else -1
+
+
+def group_lives(group: int) -> bool:
+    """Whether the group has a member that is no zombie."""
+    if not kill(os.killpg, group, 0):
+        return False
+    for name in os.listdir("/proc"):
+        stat = stat_of(int(name)) if name.isdigit() else None
+        if stat and int(stat[2]) == group and stat[0] not in (b"Z", b"X"):
+            return True
+    return False
+
+
+def carries(pid: int, variable: bytes) -> bool:
+    """Whether the process was started with this `NAME=value`; False where that cannot be read."""
+    try:
+        return variable in _read(f"/proc/{pid}/environ").split(b"\0")
+    except OSError:
+        return False
+
+
+def kill(how: Callable[[int, int], None], target: int, signum: int) -> bool:
+    """Signal with `os.kill` or `os.killpg`; whether there was something to signal."""
+    try:
+        how(target, signum)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it became another user; signal 0 asks only whether it is there
+        return signum == 0
+    return True
+
+
+def sweep(ours: Callable[[int], bool], within: float) -> None:
+    """Kill and reap children, and what they bequeath us, until there is none or time is up.
+
+    `ours` says which children it may take. Only a process that the kernel itself cannot end,
+    stuck in a dead disk or network, outlasts the `within` seconds.
+    """
+    end = time.monotonic() + within
+    while left := [pid for pid in children_of(os.getpid()) if ours(pid)]:
+        for pid in left:
+            kill(os.kill, pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > end:
+            return
+        time.sleep(0.002)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()

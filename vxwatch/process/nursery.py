@@ -1,0 +1,375 @@
+"""Vx's side of the nursery: launch trees, reach into their boxes, and be sure that all of it ends.
+
+`async with Nursery.open() as nursery:` starts the nursery process; when the block is left,
+whatever the way, everything that was launched is dead and reaped and the session's directory is
+removed. Should vx be killed, the nursery does that alone. Should the nursery be killed, vx does
+it, the block is cancelled, and leaving it raises `NurseryLostError`.
+"""
+
+import asyncio
+import contextlib
+import errno
+import json
+import marshal
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal, Self
+
+from vxwatch.errors import UserError
+from vxwatch.process import kin
+from vxwatch.process.leftovers import Identity, identity_of, remove
+from vxwatch.process.link import Link
+from vxwatch.process.pipes import OnOutput as OnOutput
+from vxwatch.process.pipes import Pump, Report
+from vxwatch.process.relay import Channel, Relay
+from vxwatch.process.tree import LaunchError, NurseryLostError, Tree, finished
+
+INFO_FD, STATUS_FD = 3, 4
+"""Where a boxed launch's bwrap is to write what `--info-fd` and `--json-status-fd` give."""
+
+_REPORT = -1
+_END = 8.0  # seconds for the nursery to end
+_START = "import sys; sys.path.append(sys.argv[2]); from vxwatch.process.nursery_main import main; main(int(sys.argv[1]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start. `env` is complete but for VX_TREE, which `launch` adds.
+
+    `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
+    or a pipe whose write end only the nursery holds, so that it never ends before the tree.
+    `owner`: the user and group to become, without supplementary groups. `boxed`: argv is a
+    bwrap that is told `--info-fd 3 --json-status-fd 4`.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    fds: Mapping[int, int] = field(default_factory=dict)
+    stdin: Literal["null", "held"] = "null"
+    owner: tuple[int, int] | None = None
+    boxed: bool = False
+
+
+class Nursery:
+    """The processes of one session. Enter it once; see the module."""
+
+    def __init__(self, socat: str) -> None:
+        self.directory = ""
+        self._socat = socat
+        self._session = secrets.token_hex(8)
+        self._count = 0
+        self._trees: dict[int, Tree] = {}
+        self._relays: dict[int, Relay] = {}
+        self._registered: dict[str, Identity | None] = {}
+        self._closing = False
+        self._lost = False
+        self._process: subprocess.Popen[bytes]
+        self._pidfd = -1
+        self._link: Link
+        self._ended: asyncio.Event
+        self._body: asyncio.Task[object] | None
+
+    @classmethod
+    def open(cls, *, socat: str = "/usr/bin/socat") -> Self:
+        """A nursery to enter; `socat` is the absolute path of the program that relays become."""
+        return cls(socat)
+
+    async def __aenter__(self) -> Self:
+        self._body = asyncio.current_task()
+        self._ended = asyncio.Event()
+        self._start()
+        self.directory = os.path.join(_temp_directory(), f"vx-{self._session}")
+        await self.register(self.directory)
+        os.mkdir(self.directory, 0o700)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        closing = asyncio.get_running_loop().create_task(self._close())
+        try:
+            await finished(closing)
+        except asyncio.CancelledError:
+            if not self._lost:
+                raise
+        if self._lost:
+            if self._body is not None:
+                self._body.uncancel()
+            raise NurseryLostError from fault
+
+    async def launch(self, launch: Launch, on_output: OnOutput) -> Tree:
+        """Start a tree. Its output goes to `on_output`, which is awaited before more is read.
+
+        Raises `LaunchError`. When it raises, also when cancelled, nothing is left of the tree.
+        """
+        try:
+            birth = self._spawn(launch, on_output)
+        except OSError as error:
+            raise LaunchError(126, f"cannot start a process: {error.strerror}") from error
+        try:
+            await self._born(launch, birth)
+        except BaseException:
+            await birth.tree.stop(signal.SIGKILL, 0, asyncio.Event())
+            raise
+        finally:
+            birth.close()
+        return birth.tree
+
+    async def register(self, path: str, *, untouched: bool = False) -> None:
+        """Have the path removed, with all that is in it, at the end or should vx be killed.
+
+        `untouched`: an empty file or directory that exists; it is removed only if it is then
+        still empty and the same.
+        """
+        identity = identity_of(path) if untouched else None
+        self._registered[path] = identity
+        self._link.post("register", path, identity)
+
+    async def forget(self, path: str) -> None:
+        """Take a `register` back."""
+        if path in self._registered:
+            del self._registered[path]
+            self._link.post("forget", path)
+
+    async def listen_in(self, init: int, port: int) -> list[socket.socket]:
+        """Listeners on 127.0.0.1 and, where there is one, ::1 of this init's network.
+
+        Raises OSError, as when the port is taken there or the box is gone.
+        """
+        return await self._ask("listen", init, port)
+
+    async def dial(self, init: int | None, port: int) -> None:
+        """Wait until the port accepts on 127.0.0.1 or ::1 of this init's network (None: the host's).
+
+        Raises OSError when the box ends first.
+        """
+        await self._ask("dial", init or 0, port)
+
+    async def relay(self, connection: socket.socket, init: int | None, port: int) -> Relay:
+        """Carry the connection to the port of this init's network (None: the host's).
+
+        A refused dial is tried again until the box has ended. The connection is closed here: it
+        is the relay's now. Raises OSError when no process can be had.
+        """
+        with connection:
+            channel = Channel()
+            number = self._next()
+            descriptors = (channel.theirs.fileno(), connection.fileno())
+            try:
+                self._post("relay", number, init or 0, port, self._socat, descriptors=descriptors)
+            except OSError:
+                channel.close()
+                raise
+            channel.theirs.close()
+        relay = self._relays[number] = Relay(self._link, number, channel)
+        return relay
+
+    async def _born(self, launch: Launch, birth: "_Birth") -> None:
+        await asyncio.shield(birth.tree.born)
+        if failure := await birth.report.read():
+            raise _launch_error(launch, *marshal.loads(failure))
+        if birth.info is not None:
+            birth.tree.name_init(_child_pid(await birth.info.read(until=b"}")))
+
+    async def _ask(self, verb: str, init: int, port: int) -> list[socket.socket]:
+        with contextlib.closing(Channel()) as channel:
+            theirs = channel.theirs.fileno()
+            self._post(verb, self._next(), init, port, descriptors=(theirs,))
+            return await channel.answer()
+
+    def _spawn(self, launch: Launch, on_output: OnOutput) -> "_Birth":
+        number = self._next()
+        mark = f"{self._session}.{number}"
+        given = dict(launch.fds)
+        read = {}
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            for target in (_REPORT, 1, 2, *((INFO_FD, STATUS_FD) if launch.boxed else ())):
+                read[target], given[target] = os.pipe()
+                os.set_blocking(read[target], False)
+                ours.callback(os.close, read[target])
+                theirs.callback(os.close, given[target])
+            report = given.pop(_REPORT)
+            body = os.memfd_create("vx-launch")
+            theirs.callback(os.close, body)
+            _write_all(body, _body(launch, mark, tuple(given)))
+            self._post("spawn", number, descriptors=(body, report, *given.values()))
+            ours.pop_all()
+        pumps = [Pump(read[1], "stdout", on_output), Pump(read[2], "stderr", on_output)]
+        tree = Tree(self._link, number, mark, pumps, read.get(STATUS_FD))
+        self._trees[number] = tree
+        tree.gone.add_done_callback(lambda _: self._trees.pop(number, None))
+        info = Report(read[INFO_FD]) if launch.boxed else None
+        return _Birth(tree, Report(read[_REPORT]), info)
+
+    def _post(self, *message: object, descriptors: Sequence[int] = ()) -> None:
+        if self._lost:
+            raise NurseryLostError
+        self._link.post(*message, descriptors=descriptors)
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    # The nursery process
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        kin.become_subreaper()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # Isolated, so that nothing on a path of the user's is imported; without VX_TREE, so
+            # that the vx of an outer task may end this one and leave the sweep to its nursery.
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _START, str(theirs.fileno()), _home()],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if name != "VX_TREE"},
+                cwd="/",
+                start_new_session=True,
+            )
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._link = Link(ours, self._hear)
+        loop.add_reader(self._pidfd, self._on_end)
+
+    def _hear(self, verb: str, number: int, *rest: object) -> None:
+        if relay := self._relays.get(number):
+            if verb in ("exit", "failed"):
+                del self._relays[number]
+                relay.on_end()
+        elif tree := self._trees.get(number):
+            getattr(tree, f"on_{verb}")(*rest)
+
+    def _on_end(self) -> None:
+        """The nursery process has ended: as it should, or it was killed."""
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        if self._process.wait() != 0:
+            self._stand_in()
+        self._ended.set()
+        if self._closing:
+            return
+        self._lost = True
+        self._link.drain()
+        for tree in list(self._trees.values()):
+            tree.on_lost()
+        self._end_relays()
+        if self._body is not None:
+            self._body.cancel()
+
+    def _stand_in(self) -> None:
+        """Do what the nursery can no longer do."""
+        # Its children are ours now, as we are a subreaper above it. Our own helpers (git) share
+        # our session; whatever was born in the nursery has left that.
+        session = os.getsid(0)
+        kin.sweep(lambda pid: kin.session_of(pid) != session, within=5.0)
+        for path, untouched in reversed(
+            self._registered.items()
+        ):  # what lies in a path comes after it
+            remove(path, untouched)
+
+    def _end_relays(self) -> None:
+        for relay in self._relays.values():
+            relay.on_end()
+        self._relays.clear()
+
+    async def _close(self) -> None:
+        hurry = asyncio.Event()
+        stops = [tree.stop(signal.SIGKILL, 0, hurry) for tree in self._trees.values()]
+        await asyncio.gather(*stops, return_exceptions=True)
+        self._closing = True
+        self._link.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END):
+                await self._ended.wait()
+        if not self._ended.is_set():
+            self._process.kill()
+            await self._ended.wait()
+        self._end_relays()
+        os.close(self._pidfd)
+
+
+@dataclass(frozen=True, slots=True)
+class _Birth:
+    """A launch under way: the leader reports a step that failed, bwrap names its init."""
+
+    tree: Tree
+    report: Report
+    info: Report | None
+
+    def close(self) -> None:
+        self.report.close()
+        if self.info is not None:
+            self.info.close()
+
+
+def _body(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
+    body = {
+        "argv": launch.argv,
+        "cwd": launch.cwd,
+        "env": {**launch.env, "VX_TREE": mark},
+        "targets": targets,
+        "held": launch.stdin == "held",
+        "owner": launch.owner,
+        "mark": mark,
+    }
+    return marshal.dumps(body)
+
+
+def _launch_error(launch: Launch, step: str, number: int) -> LaunchError:
+    reason = os.strerror(number)
+    missing = number in (errno.ENOENT, errno.ENOTDIR)
+    program = launch.argv[0]
+    if step == "directory":
+        if missing:
+            return LaunchError(127, f"the working directory {launch.cwd} does not exist")
+        return LaunchError(126, f"cannot enter the working directory {launch.cwd}: {reason}")
+    if step == "program" and missing:
+        if os.path.exists(program):
+            return LaunchError(127, f"the interpreter that {program} names does not exist")
+        return LaunchError(127, f"{program}: no such program")
+    if step == "program" and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR):
+        return LaunchError(126, f"{program} is not executable: {reason}")
+    return LaunchError(126, f"cannot start {program}: {reason}")
+
+
+def _child_pid(info: bytes) -> int | None:
+    """What bwrap wrote to its info descriptor; nothing if it failed before it had a child."""
+    return json.loads(info)["child-pid"] if info else None
+
+
+def _write_all(number: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(number, view) :]
+    os.lseek(number, 0, os.SEEK_SET)
+
+
+def _home() -> str:
+    """The directory that holds this package."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def _temp_directory() -> str:
+    """The real path of the first usable temp directory, as the standard library chooses it.
+
+    `tempfile` itself is not imported: it is slow to load and writes a trial file.
+    """
+    for name in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
+        if name and os.path.isdir(name) and os.access(name, os.W_OK | os.X_OK):
+            return os.path.realpath(name)
+    raise UserError(
+        "no-temp-directory",
+        "there is no directory for temporary files that can be written",
+        "make /tmp writable, or set TMPDIR to a directory that is",
+    )

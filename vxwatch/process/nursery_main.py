@@ -1,0 +1,340 @@
+"""The nursery: the process that everything a session starts is a child of.
+
+It forks, waits, signals and sweeps on vx's request, over one end of a SOCK_SEQPACKET pair whose
+other end only vx holds. It is a subreaper, so a daemon that leaves its parent and its session
+comes back here; and when the pair ends, because vx closed it or was killed, it kills and reaps
+until it has no child, removes the registered paths and ends.
+
+It signals only its own unreaped children, their groups, and the init that one of them still
+waits for, so no pid can be a stranger's. It never waits for what a child does.
+
+A packet is a marshalled tuple, since both ends are the same interpreter; NUMBER is vx's name for
+a child. From vx, with the descriptors that come along:
+
+    spawn NUMBER                        body (a memfd: an environment outgrows a packet), report,
+                                        one for each of the body's targets
+    init NUMBER PID                     the first process inside this box
+    signal NUMBER SIGNAL                the polite signal
+    alive NUMBER                        answered by: alive NUMBER YES
+    end NUMBER                          SIGKILL to all of it; answered by: gone NUMBER
+    dial NUMBER INIT PORT               channel
+    listen NUMBER INIT PORT             channel, over which the listeners come back
+    relay NUMBER INIT PORT SOCAT        channel, connection
+    register PATH IDENTITY, forget PATH
+
+To vx: the answers, and
+
+    born NUMBER PID
+    failed NUMBER ERRNO                 nothing was forked
+    exit NUMBER CODE CPU RSS REST       REST: its group may have members left
+"""
+
+import contextlib
+import errno
+import marshal
+import os
+import resource
+import select
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+
+from vxwatch.process import kin, netns
+from vxwatch.process.birth import IGNORED, become_helper, become_leader
+from vxwatch.process.leftovers import Identity, remove
+
+MOST_DESCRIPTORS = 253  # SCM_MAX_FD, the kernel's limit for one packet
+
+
+class Child:
+    """A forked process: the leader of a tree or, without a mark, a helper."""
+
+    __slots__ = ("ending", "exited", "held", "init", "mark", "number", "pid")
+
+    def __init__(self, number: int, pid: int, mark: str | None = None, held: int = -1) -> None:
+        self.number = number
+        self.pid = pid
+        self.mark = mark
+        self.held = held  # the write end of its stdin
+        self.init = 0
+        self.exited = False
+        self.ending = False
+
+    def owns(self, pid: int) -> bool:
+        """Whether this orphan is a rest of the tree."""
+        if self.mark is None:
+            return False
+        return kin.group_of(pid) == self.pid or kin.carries(pid, f"VX_TREE={self.mark}".encode())
+
+    def has_init(self) -> bool:
+        """Whether the init that was named is still a child of this unreaped bwrap."""
+        return bool(self.init) and not self.exited and kin.parent_of(self.init) == self.pid
+
+
+class Nursery:
+    """Serves one session, from its first packet to the end of the pair."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self.children: dict[int, Child] = {}  # by number, until gone
+        self.unreaped: dict[int, Child] = {}  # by pid, until reaped
+        self.registered: dict[str, Identity | None] = {}
+
+    def serve(self) -> None:
+        """Answer packets and reap until vx is gone."""
+        died = _wake_on_death()
+        ready = select.poll()
+        ready.register(self.link, select.POLLIN)
+        ready.register(died, select.POLLIN)
+        while True:
+            events = dict(ready.poll())
+            if died in events:
+                os.read(died, 4096)
+                self.reap()
+            if self.link.fileno() in events and not self.answer():
+                return
+
+    def answer(self) -> bool:
+        """Do what one packet asks; False at the end of the pair."""
+        try:
+            packet, given, flags, _ = socket.recv_fds(
+                self.link, 65536, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionError:
+            return False
+        for number in given:  # Python 3.11 ignores the flag above, and a box would inherit them
+            os.set_inheritable(number, False)
+        try:
+            if packet:
+                verb, *rest = marshal.loads(packet)  # noqa: S302  # from vx
+                if flags & socket.MSG_CTRUNC:
+                    self.say("failed", rest[0], errno.EMFILE)
+                else:
+                    getattr(self, f"do_{verb}")(given, *rest)
+        finally:
+            for number in given:
+                os.close(number)
+        return bool(packet)
+
+    def say(self, *message: object) -> None:
+        """Send a packet to vx."""
+        with contextlib.suppress(OSError):  # vx is gone: the end of the pair comes next
+            self.link.send(marshal.dumps(message))  # type: ignore[arg-type]
+
+    # Trees
+
+    def do_spawn(self, given: Sequence[int], number: int) -> None:
+        """Fork the leader of a tree; from there on it reports to vx by itself."""
+        body = marshal.loads(os.pread(given[0], os.fstat(given[0]).st_size, 0))  # noqa: S302  # from vx
+        try:
+            stdin, held = _stdin(body["held"])
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    become_leader(body, given[1], (stdin, *given[2:]))
+            finally:
+                os.close(stdin)
+        except OSError as error:
+            self.say("failed", number, error.errno)
+            return
+        self.children[number] = self.unreaped[pid] = Child(number, pid, body["mark"], held)
+        self.say("born", number, pid)
+
+    def do_init(self, _: Sequence[int], number: int, init: int) -> None:
+        """Remember the first process inside a box."""
+        self.children[number].init = init
+
+    def do_signal(self, _: Sequence[int], number: int, signum: int) -> None:
+        """Signal the tree's group, or the one inside its box."""
+        child = self.children[number]
+        group = child.pid
+        if child.init:
+            if not child.has_init():
+                return
+            # bwrap names the init before it leads a group and has a child. A polite signal
+            # would be lost then, and nothing of the task runs yet.
+            if not kin.children_of(child.init):
+                kin.kill(os.kill, child.init, signal.SIGKILL)
+                return
+            group = child.init
+        elif child.exited and not any(kin.group_of(pid) == group for pid in _my_children()):
+            return  # without a member that is our child, the number could be a stranger's by now
+        if kin.kill(os.killpg, group, signum):
+            kin.kill(os.killpg, group, signal.SIGCONT)  # a stopped process is to hear it, too
+
+    def do_alive(self, _: Sequence[int], number: int) -> None:
+        """Say whether the tree's group has a member that is no zombie."""
+        child = self.children[number]
+        self.say("alive", number, not child.exited or kin.group_lives(child.pid))
+
+    def do_end(self, _: Sequence[int], number: int) -> None:
+        """Kill the tree; asked again, its outer process, too, should that not follow its init."""
+        child = self.children.get(number)
+        if child is None:
+            return
+        if child.ending and not child.exited:
+            kin.kill(os.kill, child.pid, signal.SIGKILL)
+        child.ending = True
+        self.take_down(child)
+
+    # Death
+
+    def reap(self) -> None:
+        """Collect every dead child and go on with what is being taken down."""
+        with contextlib.suppress(ChildProcessError):
+            while (dead := os.wait4(-1, os.WNOHANG))[0]:
+                self.bury(*dead)
+        for child in list(self.children.values()):
+            if child.ending:
+                self.take_down(child)
+        self.sweep_strays()
+
+    def bury(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
+        """Tell vx how one of its children ended; an adopted orphan is just reaped."""
+        child = self.unreaped.pop(pid, None)
+        if child is None:
+            return
+        child.exited = True
+        code = os.waitstatus_to_exitcode(status)
+        rest = kin.kill(os.killpg, pid, 0)
+        cpu = usage.ru_utime + usage.ru_stime
+        self.say("exit", child.number, code, cpu, usage.ru_maxrss * 1024, rest)
+        if child.mark is None:
+            del self.children[child.number]
+
+    def take_down(self, child: Child) -> None:
+        """SIGKILL what is left of it. Each death wakes us, to look at what the dead bequeathed."""
+        if not child.exited:
+            _kill_leader(child)
+        left = not child.exited
+        for pid in _my_children():
+            if pid not in self.unreaped and child.owns(pid):
+                left |= kin.kill(os.kill, pid, signal.SIGKILL)
+        if not left:
+            del self.children[child.number]
+            if child.held >= 0:
+                os.close(child.held)
+            self.say("gone", child.number)
+            self.sweep_strays()
+
+    def sweep_strays(self) -> None:
+        """While no tree lives, kill the orphans that bear no mark of one."""
+        if any(child.mark is not None for child in self.children.values()):
+            return
+        for pid in _my_children():
+            if pid not in self.unreaped:
+                kin.kill(os.kill, pid, signal.SIGKILL)
+
+    # Helpers in a box's network
+
+    def do_dial(self, given: Sequence[int], number: int, init: int, port: int) -> None:
+        """Report over the channel when the port accepts."""
+
+        def work(ends: select.poll) -> None:
+            netns.dial(port, ends).close()
+            os.write(given[0], marshal.dumps(0))
+
+        self.help(number, init, given, work)
+
+    def do_listen(self, given: Sequence[int], number: int, init: int, port: int) -> None:
+        """Send listeners over the channel."""
+
+        def work(ends: select.poll) -> None:
+            listeners = [one.fileno() for one in netns.listen(port, ends)]
+            with socket.socket(fileno=given[0]) as channel:
+                socket.send_fds(channel, [marshal.dumps(0)], listeners)
+
+        self.help(number, init, given, work)
+
+    def do_relay(self, given: Sequence[int], number: int, init: int, port: int, socat: str) -> None:
+        """Carry between the connection and the port."""
+
+        def work(ends: select.poll) -> None:
+            netns.carry(socat, given[1], netns.dial(port, ends).detach())
+
+        self.help(number, init, given, work)
+
+    def help(
+        self, number: int, init: int, given: Sequence[int], work: Callable[[select.poll], None]
+    ) -> None:
+        """Fork a helper that works in the network of this init (0: of the host)."""
+        try:
+            with self.box(init) as box:
+                pid = os.fork()
+                if pid == 0:
+                    become_helper(given, box, work)
+        except OSError as error:
+            self.say("failed", number, error.errno)
+            return
+        self.children[number] = self.unreaped[pid] = Child(number, pid)
+
+    @contextlib.contextmanager
+    def box(self, init: int) -> Iterator[tuple[int, ...]]:
+        """Descriptors of this init and of its network; none for the host."""
+        if not init:
+            yield ()
+            return
+        with contextlib.ExitStack() as opened:
+            process = os.pidfd_open(init)
+            opened.callback(os.close, process)
+            network = os.open(f"/proc/{init}/ns/net", os.O_RDONLY)
+            opened.callback(os.close, network)
+            # Asked last: a pid that is our init now was it when the two were opened.
+            if not any(child.init == init and child.has_init() for child in self.children.values()):
+                raise ProcessLookupError(errno.ESRCH, "no such box")
+            yield process, network
+
+    # What to remove should vx be killed
+
+    def do_register(self, _: Sequence[int], path: str, untouched: Identity | None) -> None:
+        """Remember a path."""
+        self.registered[path] = untouched
+
+    def do_forget(self, _: Sequence[int], path: str) -> None:
+        """Leave a path alone."""
+        self.registered.pop(path, None)
+
+
+def _kill_leader(child: Child) -> None:
+    """End a box by its init, of which bwrap then tells; anything else by its group."""
+    if child.has_init() and kin.kill(os.kill, child.init, signal.SIGKILL):
+        kin.kill(os.killpg, child.pid, signal.SIGCONT)  # a stopped bwrap would not notice
+    elif not kin.kill(os.killpg, child.pid, signal.SIGKILL):
+        kin.kill(os.kill, child.pid, signal.SIGKILL)  # it leads no group yet
+
+
+def _stdin(held: bool) -> tuple[int, int]:
+    return os.pipe() if held else (os.open(os.devnull, os.O_RDONLY), -1)
+
+
+def _my_children() -> list[int]:
+    return kin.children_of(os.getpid())
+
+
+def _wake_on_death() -> int:
+    """A descriptor that can be read after a child has died."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return read
+
+
+def main(link: int) -> None:
+    """Serve the pair of which `link` is our end."""
+    for signum in signal.valid_signals():
+        if signal.getsignal(signum) == signal.SIG_IGN:  # no task is to inherit what vx inherited
+            signal.signal(signum, signal.SIG_DFL)
+    for signum in IGNORED:
+        signal.signal(signum, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    kin.become_subreaper()
+    nursery = Nursery(socket.socket(fileno=link))
+    nursery.link.set_inheritable(False)
+    nursery.serve()
+    kin.sweep(lambda _: True, within=5.0)
+    for path, untouched in reversed(
+        nursery.registered.items()
+    ):  # what lies in a path comes after it
+        remove(path, untouched)

@@ -1,0 +1,242 @@
+"""One tree of processes: how it ends, by itself or by us.
+
+A tree is dead when its leader is reaped, its process group is empty and no orphan carries its
+mark. `stop` brings that about whatever the tree does, and nothing interrupts it: cancelling the
+caller does not, a second call joins the first. Waiting never ends anything.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vxwatch.errors import UserError
+from vxwatch.process.link import Link
+from vxwatch.process.pipes import Pump
+
+T = TypeVar("T")
+
+_LOOK_AGAIN = 0.01  # seconds between looks at a group whose leader is gone
+_FOLLOW = 2.0  # seconds for a bwrap to follow its init
+_DIE = 8.0  # seconds for SIGKILL to work
+_DELIVER = 2.0  # seconds for the consumer to take the last output of a tree that we ended
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a leader ended.
+
+    `code` is its exit code, 128 + n after signal n. `cpu` (seconds) and `peak_rss` (bytes) are
+    its own and those of the descendants it waited for. `output_cut` says that something it left
+    behind still held its output open when reading ended. `started` is False when its box could
+    not be built, so that the command never ran.
+    """
+
+    code: int
+    cpu: float
+    peak_rss: int
+    output_cut: bool
+    started: bool = True
+
+
+class LaunchError(Exception):
+    """A process could not be started: exit code 127 (missing) or 126 (refused), and why."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class NurseryLostError(Exception):
+    """The nursery was killed. What it had started is dead, and the session cannot go on."""
+
+
+class Tree:
+    """A live tree, made by `Nursery.launch`.
+
+    `pid` is its leader's; `init` the first process inside its box, as the host sees it; `mark`
+    the value of VX_TREE in its environment.
+    """
+
+    def __init__(
+        self, link: Link, number: int, mark: str, pumps: Sequence[Pump], box: int | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.pid = 0
+        self.init: int | None = None
+        self.mark = mark
+        self.born: asyncio.Future[None] = loop.create_future()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self._link = link
+        self._number = number
+        self._pumps = pumps
+        self._box = box  # where bwrap says whether the command ran; ours to close
+        self._exited: asyncio.Future[tuple[int, float, int]] = loop.create_future()
+        self._answer: asyncio.Future[bool] = loop.create_future()
+        self._rest = True
+        self._life = loop.create_task(self._live())
+        self._life.add_done_callback(_heard)
+        self._ending: asyncio.Task[None] | None = None
+
+    async def wait(self) -> Exit:
+        """Wait until the leader has ended and its output is delivered, or cut after the drain.
+
+        Raises what the consumer of the output raised, and `NurseryLostError`.
+        """
+        return await asyncio.shield(self._life)
+
+    async def stop(self, sig: int, grace: float, hurry: asyncio.Event) -> Exit:
+        """End the tree: `sig` once, then SIGKILL when `grace` seconds are over or `hurry` is set.
+
+        It returns as soon as the tree is dead, so at once when nothing of it was left. A caller
+        that is cancelled hears of it when the tree is dead. Raises as `wait` does, and
+        `UserError` when the kernel cannot end a process.
+        """
+        if self._ending is None:
+            loop = asyncio.get_running_loop()
+            self._ending = loop.create_task(self._take_down(sig, grace, hurry))
+        await finished(self._ending)
+        return await self.wait()
+
+    def name_init(self, init: int | None) -> None:
+        """Make known which process is the first inside its box."""
+        self.init = init
+        if init is not None:
+            self._link.post("init", self._number, init)
+
+    # What the nursery says
+
+    def on_born(self, pid: int) -> None:
+        """It was forked."""
+        self.pid = pid
+        _resolve(self.born, None)
+
+    def on_failed(self, number: int) -> None:
+        """Nothing was forked, because of this errno."""
+        reason = f"cannot start a process: {os.strerror(number)}"
+        _fail(self.born, LaunchError(126, reason))
+        _resolve(self._exited, (126, 0.0, 0))
+        _resolve(self.gone, None)
+
+    def on_exit(self, code: int, cpu: float, peak_rss: int, rest: bool) -> None:
+        """The leader was reaped; `rest` says that its group may have members."""
+        self._rest = rest
+        _resolve(self._exited, (code if code >= 0 else 128 - code, cpu, peak_rss))
+        if self._ending is None:
+            self._drain()
+
+    def on_alive(self, yes: bool) -> None:
+        """The answer to `alive`."""
+        _resolve(self._answer, yes)
+
+    def on_gone(self) -> None:
+        """Nothing of it is left."""
+        _resolve(self.gone, None)
+
+    def on_lost(self) -> None:
+        """The nursery is gone; there will be no further answer."""
+        for future in (self.born, self._exited, self._answer, self.gone):
+            _fail(future, NurseryLostError())
+        for pump in self._pumps:
+            pump.abandon()
+
+    # Its life and its end
+
+    async def _live(self) -> Exit:
+        try:
+            ended, *_ = await asyncio.gather(self._exited, *(pump.done() for pump in self._pumps))
+        finally:
+            started = self._command_ran()
+        cut = any(pump.was_cut for pump in self._pumps)
+        return Exit(*ended, output_cut=cut, started=started)
+
+    def _command_ran(self) -> bool:
+        if self._box is None:
+            return True
+        try:
+            return b'"exit-code"' in os.read(self._box, 65536) or self._ending is not None
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(self._box)
+
+    def _drain(self) -> None:
+        for pump in self._pumps:
+            pump.leave()
+
+    async def _take_down(self, sig: int, grace: float, hurry: asyncio.Event) -> None:
+        try:
+            if not self._exited.done() or self._rest:
+                if sig != signal.SIGKILL:
+                    self._link.post("signal", self._number, int(sig))
+                    await self._patience(grace, hurry)
+            await self._kill()
+        finally:
+            self._drain()
+        await asyncio.wait((self._life,), timeout=_DELIVER)
+        for pump in self._pumps:
+            pump.abandon()
+        await asyncio.wait((self._life,))
+
+    async def _patience(self, grace: float, hurry: asyncio.Event) -> None:
+        """Wait until the group is empty, the grace is over or somebody is in a hurry."""
+        loop = asyncio.get_running_loop()
+        waits = (loop.create_task(self._emptied()), loop.create_task(hurry.wait()))
+        await asyncio.wait(waits, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _emptied(self) -> None:
+        await asyncio.shield(self._exited)
+        while self._rest:
+            self._answer = asyncio.get_running_loop().create_future()
+            self._link.post("alive", self._number)
+            self._rest = await self._answer
+            await asyncio.sleep(_LOOK_AGAIN if self._rest else 0)
+
+    async def _kill(self) -> None:
+        for patience in (_FOLLOW, _DIE):
+            self._link.post("end", self._number)
+            await asyncio.wait((self.gone,), timeout=patience)
+            if self.gone.done():
+                return self.gone.result()
+        raise UserError(
+            "process-stuck",
+            f"process {self.pid} does not end after SIGKILL",
+            f"the kernel holds it, often for a dead disk or network: ps -o stat,wchan -p {self.pid}",
+        )
+
+
+async def finished(task: "asyncio.Task[None]") -> None:
+    """Wait for the task's end even when cancelled meanwhile; then raise as it or the cancel does."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        _heard(task)
+        raise cancelled
+    task.result()
+
+
+def _resolve(future: "asyncio.Future[T]", value: T) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: "asyncio.Future[T]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        _heard(future)
+
+
+def _heard(future: "asyncio.Future[T]") -> None:
+    """Keep asyncio from reporting an exception that nobody happened to wait for."""
+    if not future.cancelled():
+        future.exception()
