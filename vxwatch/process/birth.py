@@ -92,7 +92,7 @@ def _place(given: Sequence[int], targets: Sequence[int], report: int) -> int:
 def _restore_signals() -> None:
     signal.set_wakeup_fd(-1)
     for signum in (*IGNORED, signal.SIGCHLD):
-        signal.signal(signum, signal.SIG_DFL)  # noqa: TID251
+        signal.signal(signum, signal.SIG_DFL)
 
 
 def _close_all_but(kept: set[int]) -> None:

@@ -26,10 +26,11 @@ from vxwatch.errors import UserError
 from vxwatch.process import kin
 from vxwatch.process.leftovers import Identity, identity_of, remove
 from vxwatch.process.link import Link
-from vxwatch.process.pipes import OnOutput as OnOutput
-from vxwatch.process.pipes import Pump, Report
+from vxwatch.process.pipes import OnOutput, Pump, Report
 from vxwatch.process.relay import Channel, Relay
 from vxwatch.process.tree import LaunchError, NurseryLostError, Tree, finished
+
+__all__ = ["Launch", "Nursery", "OnOutput"]
 
 INFO_FD, STATUS_FD = 3, 4
 """Where a boxed launch's bwrap is to write what `--info-fd` and `--json-status-fd` give."""
@@ -178,7 +179,8 @@ class Nursery:
     async def _born(self, launch: Launch, birth: "_Birth") -> None:
         await asyncio.shield(birth.tree.born)
         if failure := await birth.report.read():
-            raise _launch_error(launch, *marshal.loads(failure))
+            step, number = marshal.loads(failure)  # noqa: S302  # from our own nursery
+            raise _launch_error(launch, step, number)
         if birth.info is not None:
             birth.tree.name_init(_child_pid(await birth.info.read(until=b"}")))
 
@@ -365,7 +367,7 @@ def _temp_directory() -> str:
 
     `tempfile` itself is not imported: it is slow to load and writes a trial file.
     """
-    for name in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
+    for name in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):  # noqa: S108  # only looked at
         if name and os.path.isdir(name) and os.access(name, os.W_OK | os.X_OK):
             return os.path.realpath(name)
     raise UserError(

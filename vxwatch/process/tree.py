@@ -10,13 +10,13 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vxwatch.errors import UserError
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import Pump
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _LOOK_AGAIN = 0.01  # seconds between looks at a group whose leader is gone
 _FOLLOW = 2.0  # seconds for a bwrap to follow its init
@@ -147,11 +147,12 @@ class Tree:
 
     async def _live(self) -> Exit:
         try:
-            ended, *_ = await asyncio.gather(self._exited, *(pump.done() for pump in self._pumps))
+            await asyncio.gather(self._exited, *(pump.done() for pump in self._pumps))
         finally:
             started = self._command_ran()
+        code, cpu, peak_rss = self._exited.result()
         cut = any(pump.was_cut for pump in self._pumps)
-        return Exit(*ended, output_cut=cut, started=started)
+        return Exit(code, cpu, peak_rss, output_cut=cut, started=started)
 
     def _command_ran(self) -> bool:
         if self._box is None:
@@ -169,10 +170,9 @@ class Tree:
 
     async def _take_down(self, sig: int, grace: float, hurry: asyncio.Event) -> None:
         try:
-            if not self._exited.done() or self._rest:
-                if sig != signal.SIGKILL:
-                    self._link.post("signal", self._number, int(sig))
-                    await self._patience(grace, hurry)
+            if sig != signal.SIGKILL and not (self._exited.done() and not self._rest):
+                self._link.post("signal", self._number, int(sig))
+                await self._patience(grace, hurry)
             await self._kill()
         finally:
             self._drain()
@@ -225,18 +225,18 @@ async def finished(task: "asyncio.Task[None]") -> None:
     task.result()
 
 
-def _resolve(future: "asyncio.Future[T]", value: T) -> None:
+def _resolve(future: "asyncio.Future[_T]", value: _T) -> None:
     if not future.done():
         future.set_result(value)
 
 
-def _fail(future: "asyncio.Future[T]", error: Exception) -> None:
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
         _heard(future)
 
 
-def _heard(future: "asyncio.Future[T]") -> None:
+def _heard(future: "asyncio.Future[Any]") -> None:
     """Keep asyncio from reporting an exception that nobody happened to wait for."""
     if not future.cancelled():
         future.exception()
