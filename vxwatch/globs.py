@@ -103,6 +103,11 @@ class Matcher:
                 candidates.add(f"{directory}/{last}" if directory else last)
         return tuple(sorted(filter(self.names, candidates)))
 
+    @property
+    def scattered(self) -> bool:
+        """Whether `names` may hold for paths that only a look at the directories can tell."""
+        return bool(self._named.last_parts)
+
     def roots(self) -> tuple[str, ...]:
         """The files and directories outside of which nothing matches ("" for everywhere)."""
         positive = (group for positive, group in self._rules if positive)

@@ -1,8 +1,11 @@
 """The index sees what changed and nothing else, on real files, inside git and outside."""
 
+import contextlib
 import os
+import random
 import shutil
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -402,3 +405,167 @@ def test_another_graph_keeps_what_was_read(
     index.load(Affected(space, plan(space, ["p#t"])))
     index.read()
     assert [path for path in reads if path.startswith(str(root))] == [f"{root}/p/src/a.txt"]
+
+
+def test_a_branch_switch_of_400_files(root: Path, opened: Open) -> None:
+    for n in range(200):
+        put(root / f"p/src/d{n // 10}/f{n}.txt", "main")
+    before = {str(path.relative_to(root)) for path in (root / "p/src").glob("d[0-9]*/*")}
+    index = opened(root)
+    for n in range(100):
+        put(root / f"p/src/d{n // 10}/f{n}.txt", "other")
+    for n in range(10, 20):
+        shutil.rmtree(root / f"p/src/d{n}")
+    for n in range(200, 400):
+        put(root / f"p/src/e{n // 10}/g/f{n}.txt", "other")
+    after = {str(path.relative_to(root)) for path in (root / "p/src").glob("[de][0-9]*/**/*.txt")}
+    assert index.refresh(before | after) == before | after
+    assert index.rescan("") == set()
+    assert len(index.inputs("p#t")) == 3 + 300
+
+
+def test_repositories_inside_follow_their_own_rules(root: Path, opened: Open) -> None:
+    for name in ("p/inner", "lib"):
+        put(root / name / "code.txt")
+        put(root / name / ".gitignore", "made/\n")
+        put(root / name / "made/out.txt")
+        git(root / name, "init", "-qb", "main")
+        git(root / name, "add", "-A")
+        git(root / name, "commit", "-qm", "inner")
+    if (root / ".git").exists():
+        git(root, "submodule", "-q", "add", str(root / "lib"), "p/module")
+        put(root / "p/module/made/out.txt")
+    else:
+        shutil.copytree(root / "lib", root / "p/module")
+    index = opened(root)
+    inner = {path for path in index.inputs("p#t") if "/inner/" in path or "/module/" in path}
+    assert inner >= {"p/inner/code.txt", "p/module/code.txt"}
+    put(root / "p/inner/code.txt", "2")
+    put(root / "p/module/code.txt", "2")
+    put(root / "p/inner/more/new.txt")
+    put(root / "p/module/more/new.txt")
+    put(root / "p/module/made/out.txt", "2")
+    hints = {"p/inner/code.txt", "p/module/code.txt", "p/inner/more", "p/module/more"}
+    assert index.refresh(hints | {"p/module/made/out.txt"}) == {
+        "p/inner/code.txt",
+        "p/module/code.txt",
+        "p/inner/more/new.txt",
+        "p/module/more/new.txt",
+    }
+    assert index.rescan("p") == set()
+
+
+SPACE = (
+    project("root", {"all": {"inputs": Globs(("**/*.txt", ".env"), ("**/*.cfg",))}}, at=""),
+    project(
+        "p",
+        {
+            "gen": {"inputs": Globs(("seed*",)), "outputs": Globs(("gen/**",))},
+            "build": {"inputs": Globs(("**", "!**/*.cfg")), "depends_on": ("gen",)},
+            "look": {"inputs": Globs(("gen/**", "**/.env"))},
+            "loose": {},
+            "dev": {"persistent": Persistent(restart_on=("*.cfg", "gen/a.txt"))},
+        },
+        at="p",
+    ),
+    project("q", {"loose": {}, "wide": {"inputs": Globs((), ("p/**/*.txt",))}}, at="p/q"),
+)
+TASKS = [f"{each.name}#{task}" for each in SPACE for task in each.tasks]
+
+
+Tree = dict[str, tuple[int, int, int, int, int]]
+
+
+def everything_below(root: Path) -> Tree:
+    """Each file and directory by path: what it is, and the stamps of a file."""
+    found: Tree = {}
+    for directory, below, files in os.walk(root):
+        below[:] = [name for name in below if name != ".git"]
+        for name in below + files:
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            stamps = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            is_directory = stat.S_ISDIR(status.st_mode)
+            found[os.path.relpath(path, root)] = (
+                status.st_mode,
+                status.st_ino,
+                *((0, 0, 0) if is_directory else stamps),
+            )
+    return found
+
+
+class Chaos:
+    """Does things to random places, and says what a watcher would have told."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.root = root
+        self.random = random.Random(seed)
+
+    def hints(self) -> set[str]:
+        """Some random changes; of what came or went with its directory only some is told."""
+        before = everything_below(self.root)
+        for _ in range(self.random.randint(1, 6)):
+            # What is not possible there (a name below a file, a link to itself) is left out.
+            with contextlib.suppress(OSError):
+                self.random.choice([self.write, self.write, self.remove, self.move, self.link])()
+        after = everything_below(self.root)
+        moved = {path for path in before | after if before.get(path) != after.get(path)}
+        return {
+            path
+            for path in moved
+            if os.path.dirname(path) not in moved or self.random.random() < 0.5
+        }
+
+    def place(self) -> Path:
+        directories = ["", "p", "p/src", "p/gen", "p/q", "p/q/sub", "p/dist", "x", "x/y", "p/a.txt"]
+        names = ["a.txt", "b.cfg", ".env", "seed", "c.log", "d"]
+        return self.root / self.random.choice(directories) / self.random.choice(names)
+
+    def either(self) -> Path:
+        path = self.random.choice([place := self.place(), place.parent])
+        return place if path in (self.root, self.root / "p") else path
+
+    def write(self) -> None:
+        path = self.place()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.random.choice(["one", "two", "three"]))
+        if self.random.random() < 0.2:
+            path.chmod(0o755)
+
+    def remove(self) -> None:
+        path = self.either()
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+    def move(self) -> None:
+        self.either().rename(self.random.choice([self.place(), self.place().parent / "moved"]))
+
+    def link(self) -> None:
+        self.place().symlink_to(self.random.choice(["a.txt", "../src", "nowhere"]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_any_changes_the_index_is_as_if_it_were_new(
+    root: Path, opened: Open, seed: int
+) -> None:
+    space = workspace(*SPACE, root=str(root))
+    affected = Affected(space, plan(space, TASKS))
+    index = opened(root, space=space)
+    chaos = Chaos(root, seed)
+    for _ in range(25):
+        before = {task: index.inputs(task) for task in TASKS}
+        hints = chaos.hints()
+        changed = index.refresh(hints)
+        fresh = opened(root, space=space)
+        moved = set()
+        for task in TASKS:
+            now = index.inputs(task)
+            assert now == fresh.inputs(task), (task, hints)
+            moved |= {
+                path for path in now | before[task] if now.get(path) != before[task].get(path)
+            }
+        assert {path for path in moved if not affected.generated(path)} == {
+            path for path in changed if any(affected.takes(task, path) for task in TASKS)
+        } | {path for path in changed & index.ignored if affected.named(path)}

@@ -10,7 +10,7 @@ come from different threads.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from vxwatch.cache.content import Clock
 from vxwatch.cache.record import Record
@@ -60,12 +60,15 @@ class FileIndex:
         self._named = PathTree()
         self._ignored: set[str] = set()
         self._selected: dict[TaskId, set[str]] = {}
+        self._matched: dict[Hashable, dict[str, bool]] = {}
         self._places = affected.directories()
         self._around = {above for place in self._places for above in upward(place)}
         self._literals: frozenset[str] = frozenset()
         for path in self._list(self._places):
             self._record.glance(path, before)
-        self._literals = affected.literals(self._record.directories)
+        for path in self._walker.files(affected.scattered(), self._knows):
+            self._record.glance(path, before)
+        self._literals = affected.literals()
         for path in self._literals:
             self._named.add(path)
         unlisted = [path for path in self._literals if path not in self._record]
@@ -207,6 +210,7 @@ class FileIndex:
 
     def _moved(self, path: str, there: bool) -> None:
         """Keep what tasks take in step with what exists."""
+        self._matched.clear()
         if not self._selected:
             return
         for task in self._affected.takers(path, ignored=path in self._ignored):
@@ -215,14 +219,28 @@ class FileIndex:
                 (chosen.add if there else chosen.discard)(path)
 
     def _select(self, task_id: TaskId) -> set[str]:
+        alike = self._affected.alike(task_id)
+        if alike not in self._matched:
+            self._matched[alike] = self._match(task_id)
+        return {
+            path
+            for path, written in self._matched[alike].items()
+            if not written or self._affected.takes(task_id, path, ignored=path in self._ignored)
+        }
+
+    def _match(self, task_id: TaskId) -> dict[str, bool]:
+        """The files that the task matches, and whether any task declares them as output."""
         own, wide = self._affected.roots(task_id)
         found = {path for path in LOCKFILES if path in self._record}
         for root in own:
             found.update(self._at(root, self._affected.project_dirs))
         for root in wide:
             found.update(self._at(root, ()))
-        takes = self._affected.takes
-        return {path for path in found if takes(task_id, path, ignored=path in self._ignored)}
+        return {
+            path: bool(self._affected.writers(path))
+            for path in found
+            if self._affected.matches(task_id, path, ignored=path in self._ignored)
+        }
 
     def _at(self, root: str, but: Collection[str]) -> Collection[str]:
         return (root,) if root in self._record else self._record.below(root, but)

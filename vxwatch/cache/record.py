@@ -39,10 +39,6 @@ class Record:
         """The files below a directory, without those below the directories `but`."""
         return list(self._tree.below(directory, but))
 
-    def directories(self, directory: str) -> list[str]:
-        """The directories that hold files, below one and relative to it ("" for itself)."""
-        return list(self._tree.directories(directory))
-
     def is_directory(self, path: str) -> bool:
         """Whether a directory, and no link to one, is at the path now."""
         try:

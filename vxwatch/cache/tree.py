@@ -50,12 +50,3 @@ class PathTree:
                     yield path
                 elif path not in but:
                     ahead.append(path)
-
-    def directories(self, directory: str) -> Iterator[str]:
-        """The directory and the directories below it, relative to it ("" for itself)."""
-        cut = len(directory) + 1 if directory else 0
-        ahead = [directory] if directory in self._children else []
-        while ahead:
-            here = ahead.pop()
-            yield here[cut:]
-            ahead.extend(path for path in self._children[here] if path in self._children)

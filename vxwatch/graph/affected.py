@@ -13,7 +13,7 @@ One rule answers both, so that a change is seen by exactly the tasks whose keys 
 A question costs the depth of the path and the tasks of its project, never the workspace.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from vxwatch.globs import excluded
@@ -85,12 +85,23 @@ class Affected:
 
     def takes(self, task_id: TaskId, path: str, *, ignored: bool = False) -> bool:
         """Whether the file is part of what the task depends on. `ignored`: git ignores it."""
+        if not self.matches(task_id, path, ignored=ignored):
+            return False
+        return self._tasks[task_id].inputs is None or not self._comes_by_key(task_id, path)
+
+    def matches(self, task_id: TaskId, path: str, *, ignored: bool = False) -> bool:
+        """Whether the task would take the file if no task declared it as output."""
         task = self._tasks[task_id]
         if task.persistent:
-            return self._matches(task, task.persistent.restart_on, path, ignored=ignored)
+            return self._own(task, task.persistent.restart_on, path, ignored=ignored)
         if task.inputs is not None:
             return self._reads(task, task.inputs, path, ignored=ignored)
         return task.command is not None and not ignored and self._surrounds(task, path)
+
+    def alike(self, task_id: TaskId) -> Hashable:
+        """Equal for tasks that match the same files."""
+        task = self._tasks[task_id]
+        return task_id if task.inputs is None else (task.project, task.inputs)
 
     def takers(self, path: str, *, ignored: bool = False) -> Iterator[Task]:
         """The tasks that take the file, servers among them. `ignored`: git ignores it."""
@@ -164,37 +175,45 @@ class Affected:
         """Where projects lie: the patterns of one stop at the others."""
         return self._owners.directories
 
-    def literals(self, directories: Callable[[str], Iterable[str]]) -> frozenset[str]:
-        """The paths that count even if git ignores them.
-
-        `directories` gives the directories below one, relative to it: names like `**/.env` are
-        looked for in each.
-        """
+    def literals(self) -> frozenset[str]:
+        """The paths that count even if git ignores them, as far as patterns alone tell."""
         found = {*LOCKFILES}
-        seen: set[tuple[str, tuple[str, ...]]] = set()
+        for base, patterns in self._patterns:
+            for name in self._matchers[patterns].literals():
+                found.add(f"{base}/{name}" if base else name)
+        for task in self._cached:
+            found.add(self._projects[task.project].manifest or "")
+        return frozenset(path for path in found if path and not excluded(path))
+
+    def scattered(self) -> frozenset[str]:
+        """The directories in which names like `**/.env` count wherever they are found."""
+        return frozenset(
+            base for base, patterns in self._patterns if self._matchers[patterns].scattered
+        )
+
+    @property
+    def _patterns(self) -> Collection[tuple[str, tuple[str, ...]]]:
+        """The lists by which tasks take files, with the directory each is relative to."""
+        found: dict[tuple[str, tuple[str, ...]], None] = {}
         for task in self._tasks.values():
-            project = self._projects[task.project]
-            for base, patterns in _patterns(task, project):
-                if (base, patterns) not in seen:
-                    seen.add((base, patterns))
-                    names = self._matchers[patterns].literals(directories(base))
-                    found.update(f"{base}/{name}" if base else name for name in names)
-            if task.inputs is not None and project.manifest:
-                found.add(project.manifest)
-        return frozenset(path for path in found if not excluded(path))
+            base = self._projects[task.project].dir
+            if task.persistent:
+                found[base, task.persistent.restart_on] = None
+            elif task.inputs is not None:
+                found[base, task.inputs.files] = None
+                found["", task.inputs.workspace_files] = None
+        return found
 
     def _reads(self, task: Task, inputs: Globs, path: str, *, ignored: bool) -> bool:
-        matched = (
-            self._matches(task, inputs.files, path, ignored=ignored)
-            or (
-                inputs.workspace_files and self._fits(inputs.workspace_files, path, ignored=ignored)
-            )
+        wide = inputs.workspace_files
+        return (
+            self._own(task, inputs.files, path, ignored=ignored)
+            or (bool(wide) and self._fits(wide, path, ignored=ignored))
             or path in LOCKFILES
             or path == self._projects[task.project].manifest
         )
-        return bool(matched) and not self._comes_by_key(task.id, path)
 
-    def _matches(self, task: Task, patterns: tuple[str, ...], path: str, *, ignored: bool) -> bool:
+    def _own(self, task: Task, patterns: tuple[str, ...], path: str, *, ignored: bool) -> bool:
         owner = self._owners.of(path)
         if owner is None or owner.name != task.project:
             return False
@@ -235,15 +254,6 @@ class Affected:
 
     def _rooted(self, project: Project, patterns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(inside(project, root) for root in self._matchers[patterns].roots())
-
-
-def _patterns(task: Task, project: Project) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The lists of patterns by which a task takes files, with the directory each is relative to."""
-    if task.persistent:
-        yield project.dir, task.persistent.restart_on
-    elif task.inputs is not None:
-        yield project.dir, task.inputs.files
-        yield "", task.inputs.workspace_files
 
 
 def _wide_outputs(workspace: Workspace) -> Iterator[tuple[TaskId, tuple[str, ...]]]:

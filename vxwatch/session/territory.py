@@ -40,7 +40,7 @@ class Territory:
         """What to watch."""
         workspace = self._plan.workspace
         named = {task.rpartition("#")[0] for task in self._plan.graph.order}
-        literals = self._affected.literals(lambda _: ("",))
+        literals = self._affected.literals()
         files: Iterable[str] = (*workspace.config_files, *literals)
         return Scope(
             root=workspace.root,
