@@ -94,7 +94,7 @@ def _rivals(claims: Sequence[_Claim]) -> Iterator[tuple[_Claim, _Claim]]:
     for i, one in enumerate(claims):
         if one.wide:
             others = [c for j, c in enumerate(claims) if j > i or not c.wide]
-            pairs.append((one, c) for c in others if c.project is not one.project)
+            pairs.append([(one, c) for c in others if c.project is not one.project])
     return (pair for group in pairs for pair in group if pair[0].task is not pair[1].task)
 
 

@@ -162,8 +162,10 @@ def _elsewhere(workspace: Workspace, name: str) -> str:
     having = [p.name for p in workspace.projects.values() if name in p.tasks]
     if not having:
         return ""
-    more = f" and {len(having) - 1} more" if len(having) > 1 else ""
-    return f"{having[0]}{more} has it: name it {having[0]}#{name}, or select projects with --all or --filter"
+    who = f"{having[0]} has it"
+    if len(having) > 1:
+        who = f"{having[0]} and {len(having) - 1} more have it"
+    return f"{who}: name it {having[0]}#{name}, or select projects with --all or --filter"
 
 
 def _there_are(what: str, names: Iterable[str]) -> str:
