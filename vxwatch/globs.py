@@ -92,16 +92,9 @@ class Matcher:
         """
         return self._named.fit(path) and self.matches(path)
 
-    def literals(self, directories: Iterable[str] = ()) -> tuple[str, ...]:
-        """The paths that `names` holds for and that can be known without looking.
-
-        A pattern like `**/.env` gives one path for each of `directories` that fits.
-        """
-        candidates = {*self._named.paths}
-        for directory in directories:
-            for last in self._named.last_parts:
-                candidates.add(f"{directory}/{last}" if directory else last)
-        return tuple(sorted(filter(self.names, candidates)))
+    def literals(self) -> tuple[str, ...]:
+        """The paths that `names` holds for and that can be known without looking."""
+        return tuple(sorted(filter(self.names, self._named.paths)))
 
     @property
     def scattered(self) -> bool:

@@ -88,13 +88,6 @@ class Git:
         files.update(path for path in found if not path.endswith("/") and not globs.excluded(path))
         return sorted(files.difference(inner))
 
-    def ignored_dirs(self) -> set[str]:
-        """The directories that are ignored as a whole, outermost ones only."""
-        if not self.present:
-            return set(_rules(self.root).ignored_directories())
-        found = self._listed(["--ignored", "--directory", *_OTHERS], [""])
-        return {path.rstrip("/") for path in found if path.endswith("/")}
-
     def _listed(self, options: Sequence[str], roots: Sequence[str]) -> list[str]:
         if not roots:
             return []

@@ -47,18 +47,6 @@ class Rules:
                 else:
                     yield path
 
-    def ignored_directories(self) -> Iterator[str]:
-        """The directories that are left out as a whole, outermost ones only."""
-        ahead = [""]
-        while ahead:
-            for entry, path in self._entries(ahead.pop()):
-                if not entry.is_dir(follow_symlinks=False):
-                    continue
-                if globs.excluded(path) or self._decides(path, True):
-                    yield path
-                else:
-                    ahead.append(path)
-
     def _entries(self, directory: str) -> Iterable[tuple[os.DirEntry[str], str]]:
         prefix = f"{directory}/" if directory else ""
         try:
