@@ -61,7 +61,7 @@ def test_each_kind_of_mount() -> None:
         *("--perms", "0555", "--tmpfs", "/m"),
         *("--ro-bind-fd", "10", "/r"),
         *("--bind-fd", "11", "/w"),
-        *("--ro-bind-fd", "12", "/h"),
+        *("--perms", "0444", "--ro-bind-data", "12", "/h"),
         *("--perms", "1777", "--tmpfs", "/s"),
         *("--perms", "0755", "--dir", "/f"),
         *("--symlink", "to", "/l"),

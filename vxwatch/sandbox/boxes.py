@@ -26,8 +26,8 @@ from vxwatch.sandbox.bwrap import (
     command_line,
 )
 from vxwatch.sandbox.carrier import Inlets
-from vxwatch.sandbox.grants import too_heavy, unusable
-from vxwatch.sandbox.host import describe, home, other_owner, tools
+from vxwatch.sandbox.grants import Place, too_heavy, unusable
+from vxwatch.sandbox.host import describe, home, other_owner, reachable, tools
 from vxwatch.sandbox.opening import Placeholders, open_real
 from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.policy import Mount, decide
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 """The path is no longer what it was when it was looked at."""
+_NOT_STARTED = frozenset({126, 127})
+"""Exit codes of a shell whose command could not be executed, or was not found."""
 _BOUND = frozenset({"read", "write", "blank"})
 
 
@@ -59,9 +61,15 @@ class Box:
     """
 
     def __init__(
-        self, launch: Launch, sent: ExitStack, lent: AsyncExitStack, entrance: _Entrance | None
+        self,
+        launch: Launch,
+        sent: ExitStack,
+        lent: AsyncExitStack,
+        entrance: _Entrance | None,
+        closed: tuple[str, ...],
     ) -> None:
         self.launch = launch
+        self._closed = closed
         self._sent = sent
         self._lent = lent
         self._entrance = entrance
@@ -84,16 +92,22 @@ class Box:
                 "sandbox-port", f"host_ports cannot be opened in the sandbox: {error.strerror}"
             ) from None
 
+    def explain(self, code: int) -> str:
+        """What the box has to do with this exit code of its command; "" if nothing."""
+        if code not in _NOT_STARTED or not self._closed:
+            return ""
+        return (
+            "vx runs as root and the task as the owner of the workspace, "
+            f"who may not use the programs in {self._closed[0]}"
+        )
+
     async def close(self) -> None:
         """Take back what the box needed: its tree is gone, or never was."""
         await self._lent.aclose()
 
 
 class BoxMaker:
-    """Makes the boxes of one session. `close` it after the last of them.
-
-    Raises `OSError` when the session's directory cannot be written.
-    """
+    """Makes the boxes of one session."""
 
     def __init__(
         self,
@@ -113,11 +127,6 @@ class BoxMaker:
         users = (os.geteuid(), *(self._owner or ())[:1])
         self._host = describe(environ, session=nursery.directory, users=users)
         self._temp = next(iter(self._host.scratch), "/tmp")  # noqa: S108 - the box's private one
-        self._empty = _empty_file(nursery.directory)
-
-    def close(self) -> None:
-        """Give up what all boxes share."""
-        os.close(self._empty)
 
     async def make(
         self,
@@ -137,7 +146,8 @@ class BoxMaker:
             sent = stack.enter_context(ExitStack())
             found = survey(task, self.workspace, home=home(self._environ), temp=temp)
             await self._make_missing(task, found, stack)
-            mounts = self._mounts(task, found, environment.get("PATH", ""))
+            shown, closed = self._tools(found, environment.get("PATH", ""))
+            mounts = self._mounts(task, found, shown)
             entrance = self._entrance(task.sandbox.host_ports, sent, stack)
             directory = found.ground.directory
             launch = Launch(
@@ -151,7 +161,7 @@ class BoxMaker:
                 boxed=True,
             )
             lent = stack.pop_all()
-        return Box(launch, sent, lent, entrance)
+        return Box(launch, sent, lent, entrance, closed)
 
     async def _make_missing(self, task: Task, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
@@ -162,13 +172,21 @@ class BoxMaker:
                 raise unusable(task.id, missing.grant, missing.path, reason) from None
             stack.push_async_callback(self._placeholders.release, held)
 
-    def _mounts(self, task: Task, found: Survey, search: str) -> tuple[Mount, ...]:
-        shown = tools(self._host, search, found.interpreters)
+    def _mounts(self, task: Task, found: Survey, shown: tuple[Place, ...]) -> tuple[Mount, ...]:
         mounts = decide(replace(self._host, tools=shown), found.ground)
         bound = sum(mount.kind in _BOUND for mount in mounts)
         if bound > MOST_MOUNTS:
             raise too_heavy(task.id, found.sizes, bound, MOST_MOUNTS)
         return mounts
+
+    def _tools(self, found: Survey, search: str) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+        """The toolchains to show, and the paths of those that the box's user may not enter."""
+        shown = tools(self._host, search, found.interpreters)
+        closed = {place.path for place in shown if not self._may_enter(place.path)}
+        return tuple(place for place in shown if place.path not in closed), tuple(sorted(closed))
+
+    def _may_enter(self, path: str) -> bool:
+        return self._owner is None or reachable(path, *self._owner)
 
     def _entrance(
         self, ports: tuple[int, ...], sent: ExitStack, stack: AsyncExitStack
@@ -213,7 +231,11 @@ class BoxMaker:
         return given
 
     def _open(self, mount: Mount) -> int:
-        return os.dup(self._empty) if mount.kind == "blank" else open_real(mount.path)
+        if mount.kind == "blank":
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        if not self._may_enter(mount.path):
+            raise PermissionError(errno.EACCES, "the owner of the workspace may not go there")
+        return open_real(mount.path)
 
 
 def _unopened(task: Task, found: Survey, mount: Mount, error: OSError) -> UserError:
@@ -222,13 +244,6 @@ def _unopened(task: Task, found: Survey, mount: Mount, error: OSError) -> UserEr
         if one.access == "write" and inside(one.path, mount.path):
             grant = one
     return unusable(task.id, grant, mount.path, error.strerror or str(error))
-
-
-def _empty_file(directory: str) -> int:
-    """What hides a file: a file that nobody can write to."""
-    path = os.path.join(directory, "empty")
-    os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o444))
-    return open_real(path)
 
 
 def _in_memory(content: bytes) -> int:

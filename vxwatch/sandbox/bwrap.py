@@ -46,7 +46,7 @@ while :; do
   code=$?
   kill -0 $task 2>/dev/null || break
 done
-while [ "$asked" ] && kill -0 -- -$task 2>/dev/null; do "$sleep" 0.01; done
+while [ "$asked" ] && kill -s 0 -- -$task 2>/dev/null; do "$sleep" 0.01; done
 exit $code
 """
 """The first process in the box. The box ends with it, whatever else lives, so it must not die of a
@@ -71,8 +71,10 @@ def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[st
 def arguments(
     mounts: Iterable[Mount], descriptors: Mapping[str, int], *, directory: str, root_user: bool
 ) -> bytes:
-    """What `--args` reads. `descriptors` holds the number in the child for each bound path.
+    """What `--args` reads.
 
+    `descriptors` holds the number in the child for each bound path, and for each blank one that
+    is read for its content, which is none.
     `root_user`: the box runs as uid 0, for whom the kernel's settings in /proc would be writable.
     """
     mounts = tuple(mounts)
@@ -92,10 +94,13 @@ def arguments(
 
 def _words(mount: Mount, descriptors: Mapping[str, int]) -> Iterator[str]:
     match mount.kind:
-        case "read" | "blank":
+        case "read":
             yield from ("--ro-bind-fd", str(descriptors[mount.path]), mount.path)
         case "write":
             yield from ("--bind-fd", str(descriptors[mount.path]), mount.path)
+        case "blank":
+            content = str(descriptors[mount.path])
+            yield from ("--perms", "0444", "--ro-bind-data", content, mount.path)
         case "mask":
             yield from ("--perms", "0755" if mount.sealed else "0555", "--tmpfs", mount.path)
         case "scratch":

@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from vxwatch.sandbox.grants import Place
@@ -35,7 +36,7 @@ def describe(environ: Mapping[str, str], *, session: str, users: Iterable[int]) 
     hidden = tuple(_directories((*_HIDDEN, *(_ROOT_HIDDEN if as_root else ()), session)))
     return Host(
         homes=homes,
-        masks=tuple(p for p in dict.fromkeys((*hidden, *homes)) if p in homes or p not in scratch),
+        masks=(*(path for path in hidden if not inside_any(path, scratch)), *homes),
         scratch=scratch,
         blanks=tuple(path for path in _ROOT_BLANKS if as_root and os.path.isfile(path)),
     )
@@ -53,6 +54,17 @@ def other_owner(root: str) -> tuple[int, int] | None:
     """
     status = os.stat(root)
     return (status.st_uid, status.st_gid) if os.geteuid() == 0 != status.st_uid else None
+
+
+def reachable(path: str, user: int, group: int) -> bool:
+    """Whether a user without other groups may enter every directory above this real path."""
+    while path != "/":
+        path = os.path.dirname(path)
+        status = os.stat(path)
+        shift = 6 if status.st_uid == user else 3 if status.st_gid == group else 0
+        if not status.st_mode >> shift & stat.S_IXOTH:
+            return False
+    return True
 
 
 def _homes(environ: Mapping[str, str], users: Iterable[int], *, as_root: bool) -> Iterator[str]:

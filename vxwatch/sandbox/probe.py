@@ -56,18 +56,8 @@ async def probe(nursery: Nursery, environ: Mapping[str, str], root: str) -> Verd
         return Verdict(
             False, f"vx has no system call filter for {machine}", "use x86-64 or aarch64"
         )
-    try:
-        maker = BoxMaker(nursery, _workspace(root), environ, programs)
-    except OSError as error:
-        return Verdict(
-            False,
-            f"the temp directory cannot be written: {nursery.directory}: {error.strerror}",
-            "set TMPDIR to a directory that can",
-        )
-    try:
-        message = await _try_true(nursery, maker, environ)
-    finally:
-        maker.close()
+    maker = BoxMaker(nursery, _workspace(root), environ, programs)
+    message = await _try_true(nursery, maker, environ)
     if message is None:
         return Verdict(True)
     return await asyncio.to_thread(_explain, programs.bwrap, message, environ)

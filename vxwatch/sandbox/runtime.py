@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SandboxRuntime:
-    """The sandbox of one session. Its boxes are closed before its block is left."""
+    """The sandbox of one session: boxes are made and closed inside its block."""
 
     def __init__(
         self, nursery: "Nursery", workspace: Workspace, environ: Mapping[str, str]
@@ -41,8 +41,7 @@ class SandboxRuntime:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._maker is not None:
-            self._maker.close()
+        self._maker = None
 
     def reload(self, workspace: Workspace) -> None:
         """Make further boxes by what the workspace says now. Its root stays."""
