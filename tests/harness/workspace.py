@@ -135,13 +135,13 @@ class Workspace:
         """Write vx.toml as the tasks are now."""
         self.replace("vx.toml", "".join(_toml(f"tasks.{n}", t) for n, t in self._tables.items()))
 
-    def puppet(self, name: str, *words: object, **named: object) -> str:
+    def puppet(self, script: str, /, *words: object, **named: object) -> str:
         """The shell command that runs a puppet."""
-        script = os.path.join(running.PUPPETS, name)
+        path = os.path.join(running.PUPPETS, script)
         pairs = [f"{key}={value}" for key, value in named.items()]
-        return " ".join([*running.PYTHON, script, *map(str, words), *pairs])
+        return " ".join([*running.PYTHON, path, *map(str, words), *pairs])
 
-    def serve(self, log: str, port: int, **named: object) -> str:
+    def serve(self, log: str, port: int, /, **named: object) -> str:
         """The shell command of the small server that logs to this log."""
         return self.puppet("server.py", port=port, log=os.path.join(self.logs, log), **named)
 
