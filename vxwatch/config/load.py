@@ -28,6 +28,13 @@ class Document:
     raw: dict[str, Any]
     at: At = ()
 
+    def value(self, at: At = ()) -> Any:
+        """What stands at a place of the config, which must exist."""
+        found: Any = self.raw
+        for step in (*self.at, *at):
+            found = found[step]
+        return found
+
 
 class Reader:
     """Reads the files of one workspace, and collects what is wrong with them.
@@ -86,11 +93,8 @@ class Reader:
         """
         key = (document.text, check)
         if key not in self._sound:
-            raw: Any = document.raw
-            for step in document.at:
-                raw = raw[step]
             faults = Faults()
-            result = check(raw, faults)
+            result = check(document.value(), faults)
             self.note(document, faults)
             if faults.found:
                 return result

@@ -167,6 +167,7 @@ def _check_outputs(reader: Reader, workspace: Workspace, named: Named) -> None:
         owner = workspace.task(task)
         config = named[owner.project].config
         if config:
+            at = ("tasks", owner.name, "cache", "outputs")
             faults = Faults()
-            faults.add(("tasks", owner.name, "cache", "outputs", field), message, hint)
+            faults.add((*at, field) if isinstance(config.value(at), dict) else at, message, hint)
             reader.note(config, faults)
