@@ -338,7 +338,7 @@ def test_a_config_that_cannot_be_read_is_no_empty_config(make: Make) -> None:
 def test_two_configs_of_one_project(make: Make) -> None:
     root = make({"vx.toml": TASK, "pyproject.toml": "[project]\nname = 'x'\n[tool.vx.tasks]\n"})
     assert problems(root) == [
-        "pyproject.toml:3: tool.vx: vx.toml configures this project too [keep one]"
+        "pyproject.toml:3: tool.vx: vx.toml configures this project too [keep one of the two]"
     ]
 
 

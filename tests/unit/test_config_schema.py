@@ -173,11 +173,24 @@ REFUSED_BY_BOTH = [
     (task("sandbox = []"), "tasks.t.sandbox", "expected a table with allow, found a list"),
     (task("sandbox.allow.read = ['!a']"), "tasks.t.sandbox.allow.read[0]", "takes nothing back"),
     (task("sandbox.allow.read = ['']"), "tasks.t.sandbox.allow.read[0]", "a path or a glob"),
+    (task("sandbox.allow.local_binding = [1]"), "local_binding", "only the ports of a persistent"),
     (task("sandbox.allow.host_ports = [1, 1]"), "host_ports[1]", "1 is listed twice"),
     (task("sandbox.allow.host_ports = [70000]"), "host_ports[0]", "found 70000"),
-    (task("sandbox.allow.local_binding = 5173"), "local_binding", "a list of ports, found 5173"),
-    (task("sandbox.allow.local_binding = [{ port = 1 }]"), "[0].host", "is missing"),
-    (task("sandbox.allow.local_binding = [1, 1]"), "[1]", "port 1 is listed twice"),
+    (
+        task("persistent = {}\nsandbox.allow.local_binding = 5173"),
+        "local_binding",
+        "a list of ports, found 5173",
+    ),
+    (
+        task("persistent = {}\nsandbox.allow.local_binding = [{ port = 1 }]"),
+        "[0].host",
+        "is missing",
+    ),
+    (
+        task("persistent = {}\nsandbox.allow.local_binding = [1, 1]"),
+        "[1]",
+        "port 1 is listed twice",
+    ),
 ]
 REFUSED_BY_BOTH += [
     (f"[tasks.t]\ndepends_on = ['a']\n{field}", "tasks.t", "a group runs nothing")
@@ -192,9 +205,21 @@ REFUSED_BY_CHECKER = [
     (task("env = { pass = ['A'], set = { A = '' } }"), "tasks.t.env.set.A", "the same variable"),
     (task("cache.outputs = ['*/**']"), "tasks.t.cache.outputs[0]", "not all of it"),
     (task("cache.inputs = ['{..,a}/b']"), "tasks.t.cache.inputs[0]", '".." leaves it'),
-    (task("sandbox.allow.local_binding = [1, { port = 1, host = 2 }]"), "[1]", "port 1 is"),
-    (task("sandbox.allow.local_binding = [1, { port = 2, host = 1 }]"), "[1]", "of the host is"),
-    (task("sandbox.allow = { local_binding = [1], host_ports = [1] }"), "[0]", "task's own"),
+    (
+        task("persistent = {}\nsandbox.allow.local_binding = [1, { port = 1, host = 2 }]"),
+        "[1]",
+        "port 1 is",
+    ),
+    (
+        task("persistent = {}\nsandbox.allow.local_binding = [1, { port = 2, host = 1 }]"),
+        "[1]",
+        "of the host is",
+    ),
+    (
+        task("persistent = {}\nsandbox.allow = { local_binding = [1], host_ports = [1] }"),
+        "[0]",
+        "task's own",
+    ),
     (task("persistent.ready_when = 'a{99999999999}'"), "ready_when", "no regular expression"),
 ]
 

@@ -68,8 +68,8 @@ class Reader:
             self.problem(file, content[: error.start].count(b"\n") + 1, "is not UTF-8")
             return None
 
-    def toml(self, file: str) -> Document | None:
-        """A TOML file, or None if it is not there or broken."""
+    def toml(self, file: str, at: At = ()) -> Document | None:
+        """A TOML file with its config at a place in it; None if it is not there or broken."""
         text = self.text(file)
         if text is None:
             return None
@@ -80,7 +80,7 @@ class Reader:
             except (ValueError, RecursionError) as error:
                 self.problem(file, *_syntax(error, text))
                 return None
-        return Document(file, text, raw)
+        return Document(file, text, raw, at)
 
     def problem(self, file: str, line: int, message: str, hint: str = "") -> None:
         """Note that something is wrong with a file as a whole."""

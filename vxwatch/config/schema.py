@@ -221,6 +221,20 @@ _ALLOW = Table(
         ),
     }
 )
+_BINDING = {
+    "required": ["sandbox"],
+    "properties": {
+        "sandbox": {
+            "required": ["allow"],
+            "properties": {
+                "allow": {
+                    "required": ["local_binding"],
+                    "properties": {"local_binding": {"minItems": 1}},
+                }
+            },
+        }
+    },
+}
 _TASK = Table(
     {
         "command": (Text("a shell command"), "run by sh -c in the project's directory"),
@@ -259,6 +273,7 @@ _TASK = Table(
         "allOf": [
             {"not": {"required": ["persistent", "cache"]}},
             {"not": {"required": ["persistent", "timeout"]}},
+            {"anyOf": [{"required": ["persistent"]}, {"not": _BINDING}]},
         ],
     },
 )
@@ -306,7 +321,7 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         faults.add(
             (*at, "env", "set", name), "env.pass takes the same variable", "keep one of them"
         )
-    _check_ports(fields.get("sandbox", {}).get("allow", {}), (*at, "sandbox", "allow"), faults)
+    _check_ports(fields, (*at, "sandbox", "allow"), faults)
 
 
 def _check_group(fields: Fields, at: At, faults: Faults) -> None:
@@ -319,8 +334,12 @@ def _check_group(fields: Fields, at: At, faults: Faults) -> None:
             faults.add((*at, name), "a group runs nothing, so this has no meaning", hint)
 
 
-def _check_ports(allow: Fields, at: At, faults: Faults) -> None:
+def _check_ports(fields: Fields, at: At, faults: Faults) -> None:
+    allow = fields.get("sandbox", {}).get("allow", {})
     own = {port.inside for port in allow.get("local_binding", ())}
+    if own and "persistent" not in fields:
+        message = "only the ports of a persistent task appear on the host"
+        faults.add((*at, "local_binding"), message, "inside its sandbox a task may use any port")
     for i, port in enumerate(allow.get("host_ports", ())):
         if port in own:
             message = f"port {port} is the task's own in local_binding, it cannot be the host's too"

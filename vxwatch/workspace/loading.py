@@ -130,7 +130,11 @@ def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, .
         tasks = make_tasks(name, reader.checked(config, check_tasks))
     for other in place.configs[1:]:
         faults = Faults()
-        faults.add((), f"{config.file if config else ''} configures this project too", "keep one")
+        faults.add(
+            (),
+            f"{config.file if config else ''} configures this project too",
+            "keep one of the two",
+        )
         reader.note(other, faults)
     return Project(
         name=name,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vxwatch.config.kinds import At
 from vxwatch.config.load import Document, Reader
 from vxwatch.workspace.dependencies import normal
 
@@ -51,18 +52,14 @@ def read_place(reader: Reader, directory: str) -> Place | None:
     prefix = f"{directory}/" if directory else ""
     before = len(reader.files)
     package = read_json(reader, prefix + NPM)
-    pyproject = reader.toml(prefix + PYTHON)
+    pyproject = reader.toml(prefix + PYTHON, place_in(PYTHON))
     config = reader.toml(prefix + CONFIG)
     read = reader.files[before:]
     if not read:
         return None
     python: Mapping[str, Any] = pyproject.raw if pyproject else {}
     names = [_text(package.get("name")), _text(table(python, "project").get("name"))]
-    own = (
-        Document(pyproject.file, pyproject.text, pyproject.raw, ("tool", "vx"))
-        if pyproject and "vx" in table(python, "tool")
-        else None
-    )
+    own = pyproject if "vx" in table(python, "tool") else None
     return Place(
         directory=directory,
         name=names[0] or names[1],
@@ -73,6 +70,11 @@ def read_place(reader: Reader, directory: str) -> Place | None:
         members=_members(package, python),
         configs=tuple(document for document in (config, own) if document),
     )
+
+
+def place_in(file: str) -> At:
+    """Where the config stands in a file of this name."""
+    return ("tool", "vx") if file.endswith(PYTHON) else ()
 
 
 def read_json(reader: Reader, file: str) -> Mapping[str, Any]:
