@@ -205,9 +205,8 @@ class TestEnding:
 
     def test_a_stop_is_never_lost_however_early(self, site: Site) -> None:
         async def stops() -> None:
-            task = Task(
-                "app", "t", command="trap 'exit 5' TERM; sleep 600 & wait", sandbox=Sandbox()
-            )
+            command = "trap 'exit 5' TERM; while :; do sleep 0.02; done"
+            task = Task("app", "t", command=command, sandbox=Sandbox())
             async with site.session() as (nursery, runtime):
                 for number in range(20):
                     async with live(nursery, runtime, task, site.environ) as alive:

@@ -33,8 +33,12 @@ class Programs:
 WAITER = """\
 command=$1 sh=$2 env=$3 setsid=$4 sleep=$5 asked= task=
 pass_on() {
-  [ "$task" ] || return 0
-  kill -s $asked -- -$task 2>/dev/null || kill -s $asked $task 2>/dev/null
+  tries=500
+  while [ "$task" ] && ! kill -s $asked -- -$task 2>/dev/null; do
+    [ $tries -gt 0 ] && kill -s 0 $task 2>/dev/null || return 0
+    tries=$((tries - 1))
+    "$sleep" 0.01
+  done
 }
 for signal in HUP INT QUIT TERM; do trap "asked=$signal; pass_on" $signal; done
 exec 3<&0
@@ -44,16 +48,18 @@ task=$! code=0
 while :; do
   wait $task 2>/dev/null
   code=$?
-  kill -0 $task 2>/dev/null || break
+  kill -s 0 $task 2>/dev/null || break
 done
 while [ "$asked" ] && kill -s 0 -- -$task 2>/dev/null; do "$sleep" 0.01; done
 exit $code
 """
 """The first process in the box. The box ends with it, whatever else lives, so it must not die of a
 polite signal while the command still cleans up: it passes the signal to the command's group, waits
-until that group is empty, and ends with the command's status. `wait` also returns for a signal;
-only when the command is reaped is its pid gone. A shell starts background commands with INT and
-QUIT ignored, which only `env` can undo."""
+until that group is empty, and ends with the command's status.
+
+The group is there once `setsid` runs; before, the child is a copy of this shell that would forget
+the signal as it drops the traps. `wait` also returns for a signal; only when the command is reaped
+is its pid gone. A shell starts background commands with INT and QUIT ignored, which `env` undoes."""
 
 
 def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[str, ...]:
