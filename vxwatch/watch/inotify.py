@@ -8,10 +8,13 @@ mount) tells its events under each. It follows no tree and never reads a file.
 import asyncio
 import contextlib
 import ctypes
+import fcntl
 import os
 import shutil
 import struct
+import sys
 import tempfile
+import termios
 from collections.abc import Callable, Iterable
 
 from vxwatch.watch.notifier import Raw
@@ -29,7 +32,9 @@ _MASK = (
 )
 _STRUCTURAL = _MOVED | _CREATE | _DELETE | _SELF | _UNMOUNT | _IGNORED
 _HEADER = struct.Struct("iIII")
-_READ = 256 * 1024
+_BREATH = 0.001
+"""Seconds in which events gather after some were read: a writer that never pauses would else
+wake us for each of its writes."""
 _PROOF_TIMEOUT = 10.0
 
 
@@ -53,7 +58,8 @@ class Inotify:
         self._proven = asyncio.Event()
         self._proof = tempfile.mkdtemp(prefix="watch-", dir=scratch)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._fd, self._read)
+        self._resting: asyncio.TimerHandle | None = None
+        self._listen()
         for code in self.add([self._proof]).values():
             self._close()
             raise OSError(code, os.strerror(code))
@@ -108,16 +114,29 @@ class Inotify:
     def _close(self) -> None:
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
+            if self._resting is not None:
+                self._resting.cancel()
             os.close(self._fd)
             self._fd = -1
             shutil.rmtree(self._proof, ignore_errors=True)
 
-    def _read(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(self._fd, _READ):
-                self._parse(data)
+    def _listen(self) -> None:
+        self._resting = None
+        self._loop.add_reader(self._fd, self._hear)
+
+    def _hear(self) -> None:
+        self._loop.remove_reader(self._fd)
+        self._resting = self._loop.call_later(_BREATH, self._listen)
+        self._read()
         if self._raw.paths or self._raw.lost:
             self._arrived()
+
+    def _read(self) -> None:
+        """Read what is there now, and no more: it may come as fast as it is read."""
+        size = bytearray(4)
+        fcntl.ioctl(self._fd, termios.FIONREAD, size)
+        if left := int.from_bytes(size, sys.byteorder):
+            self._parse(os.read(self._fd, left))
 
     def _parse(self, data: bytes) -> None:
         at = 0

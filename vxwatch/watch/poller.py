@@ -112,7 +112,7 @@ def _identity(stamp: Stamp) -> tuple[int, int]:
 class NoEvents:
     """A notifier for a watch that only polls: it refuses every directory."""
 
-    lag = 2 * INTERVAL
+    lag = 0.0
     settles = 0.0
     bulky = False
 

@@ -96,6 +96,7 @@ class TreeWatcher:
         self._said: set[object] = set()
         self._notifier: Notifier = NoEvents()
         self._poller = Poller()
+        self._interval = INTERVAL
         self._next_look = 0.0
         self._roles: dict[str, Role] = {}
         self._below: dict[str, set[str]] = {}
@@ -108,7 +109,7 @@ class TreeWatcher:
     @property
     def lag(self) -> float:
         """Seconds by which a change may be told late on an idle machine."""
-        return max(self._notifier.lag, NoEvents.lag if self._poller else 0.0)
+        return max(self._notifier.lag, 2 * self._interval if self._poller else 0.0)
 
     @property
     def settles(self) -> float:
@@ -175,7 +176,8 @@ class TreeWatcher:
             return Raw()
         different = await asyncio.to_thread(self._poller.look, lambda: self._closed)
         took = loop.time() - start
-        self._next_look = loop.time() + max(INTERVAL, 4 * took)  # a huge tree costs 1/5 of a core
+        self._interval = max(INTERVAL, 4 * took)  # a huge tree costs a fifth of a core
+        self._next_look = loop.time() + self._interval
         return self._poller.accept(different)
 
     def _digest(self, raw: Raw) -> None:
@@ -234,7 +236,7 @@ class TreeWatcher:
                 continue
             if os.path.isdir(start):
                 self._cover({start: role})
-            else:
+            if start not in self._roles:
                 waiting.add(next(path for path in ancestors(start) if os.path.isdir(path)))
         self._cover(dict.fromkeys(waiting - self._roles.keys(), Role.ANCHOR))
         above = (self._terrain.above & self._roles.keys()) - waiting
