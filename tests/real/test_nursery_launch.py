@@ -1,0 +1,290 @@
+"""What a launched process is: its output, its exit, and everything it inherits."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import stat
+import sys
+
+import pytest
+
+from tests.harness.trees import ENVIRONMENT, Heard, end, sh
+from vxwatch.process.nursery import Launch, Nursery
+from vxwatch.process.tree import Exit, LaunchError
+
+
+async def _run(launch: Launch) -> tuple[Exit, Heard]:
+    async with Nursery.open() as nursery:
+        heard = Heard()
+        tree = await nursery.launch(launch, heard)
+        return await tree.wait(), heard
+
+
+def run(launch: Launch) -> tuple[Exit, Heard]:
+    return asyncio.run(_run(launch))
+
+
+def python(code: str, **options: object) -> Launch:
+    argv = (sys.executable, "-I", "-S", "-c", code)
+    return Launch(**{"argv": argv, "cwd": "/", "env": ENVIRONMENT, **options})  # type: ignore[arg-type]
+
+
+def test_both_streams_and_the_exit_code_come_back() -> None:
+    ended, heard = run(sh("echo out; echo err >&2; exit 7"))
+    assert (ended.code, heard.stdout, heard.stderr) == (7, b"out\n", b"err\n")
+    assert ended.started
+    assert not ended.output_cut
+
+
+def test_a_death_by_signal_is_128_and_its_number() -> None:
+    ended, _ = run(sh("kill -SEGV $$"))
+    assert ended.code == 128 + signal.SIGSEGV
+
+
+def test_bytes_that_are_no_text_arrive_as_they_were_written() -> None:
+    _, heard = run(sh(r"printf '\377\0\376 %s' \"$ODD\"", env={**ENVIRONMENT, "ODD": "\udcfe"}))
+    assert heard.stdout == b'\xff\x00\xfe "\xfe"'
+
+
+def test_time_and_memory_are_those_of_the_tree() -> None:
+    busy = "x = b'x' * 60_000_000\nimport time\nwhile time.process_time() < 0.2: pass"
+    ended, _ = run(sh(f'{sys.executable} -I -S -c "{busy}"; :'))
+    assert ended.cpu >= 0.2
+    assert 60_000_000 < ended.peak_rss < 200_000_000
+
+
+def test_the_environment_is_the_given_one_and_the_mark() -> None:
+    async def marks() -> tuple[str, bytes]:
+        async with Nursery.open() as nursery:
+            heard = Heard()
+            tree = await nursery.launch(
+                Launch(("/usr/bin/env", "-0"), "/", {"ONLY": "this"}), heard
+            )
+            await tree.wait()
+            return tree.mark, heard.stdout
+
+    mark, written = asyncio.run(marks())
+    assert sorted(written.split(b"\0")[:-1]) == [b"ONLY=this", f"VX_TREE={mark}".encode()]
+
+
+def test_an_environment_larger_than_any_packet_arrives() -> None:
+    large = {f"V{number}": "x" * 100_000 for number in range(15)}
+    _, heard = run(sh("env | wc -c", env={**ENVIRONMENT, **large}))
+    assert int(heard.stdout) > 1_500_000
+
+
+def test_a_launch_is_a_session_of_its_own_in_its_directory(tmp_path: object) -> None:
+    code = "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0), os.getcwd())"
+    _, heard = run(python(code, cwd=str(tmp_path)))
+    assert heard.stdout.decode() == f"True {tmp_path}\n"
+
+
+def test_only_the_given_descriptors_are_open(tmp_path: object) -> None:
+    other = os.open("/", os.O_RDONLY)
+    os.set_inheritable(other, True)
+    with open(f"{tmp_path}/given", "w+b") as file:
+        code = (
+            "import os; os.write(9, b'through 9'); found = []\n"
+            "for number in range(200):\n"
+            "    try: os.fstat(number); found.append(number)\n"
+            "    except OSError: pass\n"
+            "print(found)"
+        )
+        _, heard = run(python(code, fds={9: file.fileno()}))
+        os.close(other)
+        assert heard.stdout == b"[0, 1, 2, 9]\n"
+        file.seek(0)
+        assert file.read() == b"through 9"
+
+
+def test_a_descriptor_given_under_the_number_of_another_is_not_mixed_up(tmp_path: object) -> None:
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(f"{tmp_path}/{n}", "w+b")) for n in range(12)]
+        fds = {40 - number: file.fileno() for number, file in enumerate(files)}
+        fds |= {number + 3: file.fileno() for number, file in enumerate(files)}
+        code = "import os\nfor n in range(12): os.write(40 - n, b'%d ' % n); os.write(n + 3, b'%d' % n)"
+        ended, heard = run(python(code, fds=fds))
+        assert (ended.code, heard.stderr) == (0, b"")
+        for number, file in enumerate(files):
+            file.seek(0)
+            assert file.read() == b"%d %d" % (number, number)
+
+
+def test_stdin_is_empty_or_held_open() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            heard = Heard()
+            tree = await nursery.launch(sh("cat; echo ended"), heard)
+            assert (await tree.wait()).code == 0
+            assert heard.stdout == b"ended\n"
+            heard = Heard()
+            code = (
+                "import select; print('up', flush=True);"
+                "print(select.select([0], [], [], 0.3)); print('never at its end')"
+            )
+            tree = await nursery.launch(python(code, stdin="held"), heard)
+            assert (await tree.wait()).code == 0
+            assert heard.stdout == b"up\n([], [], [])\nnever at its end\n"
+
+    asyncio.run(scenario())
+
+
+def test_signals_and_limits_are_the_defaults() -> None:
+    # Ours are turned away from the defaults first: what vx does to itself must not show.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2])
+    try:
+        _, heard = run(sh("grep -E '^Sig(Blk|Ign)' /proc/self/status; ulimit -n"))
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM, signal.SIGUSR2])
+    *sets, limit = heard.stdout.split(b"\n")[:-1]
+    assert [line.split()[1] for line in sets] == [b"0" * 16] * 2
+    assert int(limit) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "code", "message"),
+    [
+        (("/bin/true",), "/no/such", 127, "the working directory /no/such does not exist"),
+        (("/bin/true",), "/bin/true", 127, "the working directory /bin/true does not exist"),
+        (("no-such-program",), "/", 127, "no-such-program: no such program"),
+        (("/no/such",), "/", 127, "/no/such: no such program"),
+        (("/etc/passwd",), "/", 126, "/etc/passwd is not executable: Permission denied"),
+        (("/",), "/", 126, "/ is not executable: Permission denied"),
+        (
+            ("/bin/true", "x" * 3_000_000),
+            "/",
+            126,
+            "cannot start /bin/true: Argument list too long",
+        ),
+        (("/bin/true", "a\0b"), "/", 126, "cannot start /bin/true: Invalid argument"),
+    ],
+)
+def test_a_failed_start_says_which_it_was(
+    argv: tuple[str, ...], cwd: str, code: int, message: str
+) -> None:
+    with pytest.raises(LaunchError) as failure:
+        run(Launch(argv, cwd, ENVIRONMENT))
+    assert (failure.value.code, failure.value.message) == (code, message)
+
+
+def test_a_script_without_its_interpreter_is_told_from_a_missing_one(tmp_path: object) -> None:
+    script = f"{tmp_path}/script"
+    with open(script, "w") as file:
+        file.write("#!/no/such/interpreter\n")
+    os.chmod(script, 0o755)
+    with pytest.raises(LaunchError) as failure:
+        run(Launch((script,), "/", ENVIRONMENT))
+    assert failure.value.message == f"the interpreter that {script} names does not exist"
+    with open(script, "w") as file:
+        file.write("neither\x00this\n")
+    with pytest.raises(LaunchError) as failure:
+        run(Launch((script,), "/", ENVIRONMENT))
+    assert failure.value.code == 126
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_owner_is_who_the_process_is(tmp_path: object) -> None:
+    _, heard = run(sh("grep -E '^(Uid|Gid|Groups)' /proc/self/status", owner=(12345, 23456)))
+    words = heard.stdout.split()
+    assert words == [b"Uid:", *[b"12345"] * 4, b"Gid:", *[b"23456"] * 4, b"Groups:"]
+    os.chmod(str(tmp_path), 0o700)
+    with pytest.raises(LaunchError) as failure:
+        run(sh("true", owner=(12345, 23456), cwd=str(tmp_path)))
+    assert failure.value.code == 126
+    assert failure.value.message.startswith("cannot enter the working directory")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may become anybody")
+def test_an_owner_that_cannot_be_had_is_an_error() -> None:
+    with pytest.raises(LaunchError) as failure:
+        run(sh("true", owner=(0, 0)))
+    assert failure.value.code == 126
+
+
+def test_without_descriptors_left_a_launch_fails_cleanly_and_the_next_one_works() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            tree = await nursery.launch(sh("true"), Heard())
+            await tree.wait()
+            open_now = len(os.listdir("/proc/self/fd"))
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            for spare in range(12):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + spare, limits[1]))
+                try:
+                    with contextlib.suppress(LaunchError):
+                        tree = await nursery.launch(sh("exit 3"), Heard())
+                        assert (await tree.wait()).code == 3
+                        await end(tree)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            await asyncio.sleep(0)
+            assert len(os.listdir("/proc/self/fd")) <= open_now
+            tree = await nursery.launch(sh("exit 4"), Heard())
+            assert (await tree.wait()).code == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_nursery_without_descriptors_left_says_so() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            held = [await nursery.launch(sh("sleep 600", stdin="held"), Heard()) for _ in range(3)]
+            pid = int((await _read_stat(held[0].pid))[1])
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (12, 4096))
+
+            async def exhaust() -> None:
+                for _ in range(12):
+                    await nursery.launch(sh("sleep 600", stdin="held"), Heard())
+
+            with pytest.raises(LaunchError, match="Too many open files"):
+                await exhaust()
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (1024, 4096))
+            tree = await nursery.launch(sh("exit 4"), Heard())
+            assert (await tree.wait()).code == 4
+
+    asyncio.run(scenario())
+
+
+async def _read_stat(pid: int) -> list[str]:
+    with open(f"/proc/{pid}/stat") as file:  # noqa: ASYNC230  # in memory
+        return file.read().rpartition(") ")[2].split()
+
+
+def test_many_launches_at_once_all_end_as_they_should() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+
+            async def one(number: int) -> None:
+                heard = Heard()
+                tree = await nursery.launch(sh(f"echo {number}; exit {number % 50}"), heard)
+                ended = await tree.wait()
+                await end(tree)
+                assert (ended.code, heard.stdout) == (number % 50, b"%d\n" % number)
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(100):
+                    group.create_task(one(number))
+
+    asyncio.run(scenario())
+
+
+def test_the_directory_is_private_real_and_gone_at_the_end() -> None:
+    async def scenario() -> str:
+        async with Nursery.open() as nursery:
+            mode = stat.S_IMODE(os.stat(nursery.directory).st_mode)
+            assert (mode, _real(nursery.directory)) == (0o700, nursery.directory)
+            os.makedirs(f"{nursery.directory}/deep/down")
+            os.symlink("/etc", f"{nursery.directory}/deep/link")
+            os.chmod(f"{nursery.directory}/deep", 0o500)
+            return nursery.directory
+
+    assert not os.path.exists(asyncio.run(scenario()))
+    assert os.path.exists("/etc/passwd")
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)
