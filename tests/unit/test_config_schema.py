@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import fastjsonschema
@@ -14,7 +15,7 @@ from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.json_schema import FILES, schema_text
 from vxwatch.config.kinds import Faults, shown
 from vxwatch.config.lines import dotted
-from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings
+from vxwatch.config.schema import TASK, WORKSPACE, Settings, check_tasks, make_tasks, read_settings
 from vxwatch.model import Globs, Persistent, Port, Sandbox, Task
 
 FULL = """
@@ -203,6 +204,7 @@ REFUSED_BY_CHECKER = [
     (task('command2 = "a"').replace("'x'", '"a\\u0000b"'), "tasks.t.command", "NUL"),
     (task('env.set = { A = "\\u0000" }'), "tasks.t.env.set.A", "NUL"),
     (task("env = { pass = ['A'], set = { A = '' } }"), "tasks.t.env.set.A", "the same variable"),
+    (task("env.set = { VX_TASK = '' }"), "tasks.t.env.set.VX_TASK", "vx sets this variable"),
     (task("cache.outputs = ['*/**']"), "tasks.t.cache.outputs[0]", "not all of it"),
     (task("cache.inputs = ['{..,a}/b']"), "tasks.t.cache.inputs[0]", '".." leaves it'),
     (
@@ -311,6 +313,12 @@ def test_values_are_shown_short(value: object, text: str) -> None:
 @cache
 def validator(name: str) -> Callable[[dict[str, Any]], object]:
     return fastjsonschema.compile(json.loads(schema_text(name)))
+
+
+def test_the_documentation_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+    fields = [*TASK.paths(), *WORKSPACE.paths()]
+    assert [field for field in fields if f"`{field}`" not in page] == []
 
 
 def editor_accepts(name: str, raw: dict[str, Any]) -> bool:

@@ -30,6 +30,7 @@ from vxwatch.config.kinds import (
 )
 
 _TASK_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:/+-]*")
+_OWN = frozenset({"VX_TASK", "VX_TREE", "VX_WORKSPACE"})
 _OF_COMMANDS = ("timeout", "grace", "env", "cache", "persistent", "sandbox")
 
 
@@ -87,6 +88,8 @@ def _member_fault(pattern: str) -> str | None:
 def _variable_fault(name: str) -> str | None:
     if re.search(r"[=\s]", name):
         return "no variable has such a name"
+    if name in _OWN:
+        return "vx sets this variable itself"
     return "a name is expected, not a pattern" if "*" in name else None
 
 
@@ -235,7 +238,7 @@ _BINDING = {
         }
     },
 }
-_TASK = Table(
+TASK = Table(
     {
         "command": (Text("a shell command"), "run by sh -c in the project's directory"),
         "description": (Text("a text"), "one line for people"),
@@ -277,10 +280,12 @@ _TASK = Table(
         ],
     },
 )
+"""The fields of one task."""
+
 PROJECT = Table(
     {
         "tasks": (
-            Named(Text("a name", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), _TASK),
+            Named(Text("a name", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), TASK),
             "the tasks of the project, by name",
         )
     }
