@@ -240,9 +240,10 @@ class Nursery:
         """Send listeners over the channel."""
 
         def work(ends: select.poll) -> None:
-            listeners = [one.fileno() for one in netns.listen(port, ends)]
+            listeners = netns.listen(port, ends)
             with socket.socket(fileno=given[0]) as channel:
-                socket.send_fds(channel, [marshal.dumps(0)], listeners)
+                numbers = [listener.fileno() for listener in listeners]
+                socket.send_fds(channel, [marshal.dumps(0)], numbers)
 
         self.help(number, init, given, work)
 
