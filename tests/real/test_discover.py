@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -332,7 +334,10 @@ def test_a_byte_order_mark_is_passed_over(make: Make) -> None:
 
 def test_a_config_that_cannot_be_read_is_no_empty_config(make: Make) -> None:
     root = make({"vx.toml/": "", "package.json": {}})
-    assert problems(root) == ["vx.toml:0: : cannot be read: Is a directory []"]
+    assert problems(root) == ["vx.toml:0: : cannot be read: not a regular file []"]
+    os.rmdir(f"{root}/vx.toml")
+    os.mkfifo(f"{root}/vx.toml")
+    assert problems(root) == ["vx.toml:0: : cannot be read: not a regular file []"]
 
 
 def test_two_configs_of_one_project(make: Make) -> None:
@@ -411,15 +416,27 @@ def test_faults_in_the_settings(text: str, said: str, make: Make) -> None:
 
 
 def test_a_glob_may_find_nothing_yet(make: Make) -> None:
-    root = make({"vx.workspace.toml": "members = ['apps/*', '!old']", "vx.toml": TASK})
+    members = "members = ['apps/*', '!old', '{some,other}/place']"
+    root = make({"vx.workspace.toml": members, "vx.toml": TASK})
     assert load_workspace(root).member_parents == ("",)
 
 
 def test_members_outside_of_the_workspace(make: Make) -> None:
     root = make({"package.json": {"workspaces": ["../x", "/apps/*"]}, "apps/web/vx.toml": TASK})
     assert problems(root) == [
-        'package.json:0: : the workspace member "../x" lies outside of the workspace []'
+        (
+            'package.json:0: : the workspace member "../x": a pattern stays inside its directory, '
+            '".." leaves it []'
+        )
     ]
+
+
+def test_member_globs_that_explode(make: Make) -> None:
+    root = make({"pnpm-workspace.yaml": "packages: ['{1..100000}', 7]", "vx.toml": TASK})
+    said = 'pnpm-workspace.yaml:0: : the workspace member "{1..100000}": its braces stand for more'
+    assert problems(root)[0].startswith(said)
+    with pytest.raises(ConfigError):
+        find_root(root)
 
 
 def test_cycles_and_outputs_are_refused_with_their_line(make: Make) -> None:
@@ -447,3 +464,17 @@ def test_an_output_over_tracked_sources_is_refused(make: Make) -> None:
             "reads [name only what the task makes; one that rewrites sources has outputs = []]"
         )
     ]
+
+
+def test_only_what_a_workspace_needs_is_imported(make: Make) -> None:
+    root = make({**MEMBERS, "package.json": {"workspaces": GLOBS}})
+    heavy = {"asyncio", "bracex", "pathspec", "psutil", "rich", "watchfiles", "wcmatch", "yaml"}
+    program = (
+        "import sys; from vxwatch.workspace.discover import load_workspace; "
+        f"load_workspace({root!r}); print(*sorted(sys.modules))"
+    )
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    assert heavy.isdisjoint(done.stdout.split())

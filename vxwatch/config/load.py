@@ -4,7 +4,10 @@ Promises that every fault of a file is reported, with its line where TOML has on
 file that cannot be read or parsed is a problem, never an exception and never an empty config.
 """
 
+import errno
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,8 +56,7 @@ class Reader:
     def text(self, file: str) -> str | None:
         """The content of a file, or None if it is not there or cannot be read."""
         try:
-            with open(f"{self.root}/{file}", "rb") as stream:
-                content = stream.read()
+            content = _content(f"{self.root}/{file}")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -109,6 +111,18 @@ class Reader:
             place = (*document.at, *at)
             line = lines.of(place) if lines else 0
             self.problems.append(Problem(document.file, line, dotted(place), message, hint))
+
+
+def _content(path: str) -> bytes:
+    """The bytes of a regular file; opening anything else could wait for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        with open(descriptor, "rb", closefd=False) as stream:
+            return stream.read()
+    finally:
+        os.close(descriptor)
 
 
 def _syntax(error: Exception, text: str) -> tuple[int, str]:

@@ -72,6 +72,11 @@ def read_settings(raw: Any, faults: Faults) -> Settings:
     return Settings() if faults.found else Settings(**fields)
 
 
+def member_fault(pattern: str) -> str | None:
+    """What is wrong with a glob of member directories; `.` is the root itself."""
+    return None if pattern in (".", "./") else globs.fault(pattern)
+
+
 def _output_fault(pattern: str) -> str | None:
     if pattern[:1] not in "*?[{.":
         return globs.fault(pattern)
@@ -79,10 +84,6 @@ def _output_fault(pattern: str) -> str | None:
     if any(map(matcher.matches, ("\x01", "\x01/\x01"))):
         return "an output is a part of the project, not all of it"
     return globs.fault(pattern)
-
-
-def _member_fault(pattern: str) -> str | None:
-    return None if pattern in (".", "./") else globs.fault(pattern)
 
 
 def _variable_fault(name: str) -> str | None:
@@ -295,7 +296,7 @@ PROJECT = Table(
 WORKSPACE = Table(
     {
         "members": (
-            Globs(Text("a glob", _member_fault, {"pattern": _INSIDE_OF})),
+            Globs(Text("a glob", member_fault, {"pattern": _INSIDE_OF})),
             "globs of project directories; default: what the package manager's manifest says",
         ),
         "concurrency": (_Concurrency(), "how many tasks run at once; default: one for each core"),

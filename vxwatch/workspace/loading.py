@@ -64,9 +64,11 @@ def _settings(reader: Reader) -> Settings:
 def _check_members(root: str, settings: Settings, faults: Faults) -> None:
     """A member that is spelled out has to be there; a glob may find nothing yet."""
     for i, pattern in enumerate(settings.members or ()):
+        if pattern.startswith("!") or "{" in pattern:
+            continue
         names = [globs.literal(part) for part in pattern.split("/")]
         path = None if None in names else "/".join(filter(None, names))
-        if path is not None and not pattern.startswith("!") and not os.path.isdir(f"{root}/{path}"):
+        if path is not None and not os.path.isdir(f"{root}/{path}"):
             faults.add(("members", i), f'"{pattern}": no such directory')
 
 
@@ -76,18 +78,9 @@ def _places(reader: Reader, settings: Settings) -> tuple[Members, list[Place]]:
     patterns = settings.members
     if patterns is None:
         patterns = (*((top and top.members) or ()), *(read_pnpm(reader) or ()))
-        patterns = tuple(p for p in patterns if _stays_inside(reader, p))
     members = find_members(reader.root, patterns)
     below = [read_place(reader, directory) for directory in members.directories if directory]
     return members, [place for place in (top, *below) if place]
-
-
-def _stays_inside(reader: Reader, pattern: str) -> bool:
-    if ".." not in pattern.split("/"):
-        return True
-    file = next(file for file in reader.files if file != SETTINGS)
-    reader.problem(file, 0, f'the workspace member "{pattern}" lies outside of the workspace')
-    return False
 
 
 def _named(reader: Reader, places: Iterable[Place]) -> dict[str, Place]:

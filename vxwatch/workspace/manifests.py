@@ -13,6 +13,7 @@ from typing import Any
 
 from vxwatch.config.kinds import At
 from vxwatch.config.load import Document, Reader
+from vxwatch.config.schema import member_fault
 from vxwatch.workspace.dependencies import normal
 
 CONFIG = "vx.toml"
@@ -67,7 +68,7 @@ def read_place(reader: Reader, directory: str) -> Place | None:
         manifest=next((file for file in read if not file.endswith(CONFIG)), None),
         package=package,
         pyproject=python,
-        members=_members(package, python),
+        members=_members(reader, prefix, package, python),
         configs=tuple(document for document in (config, own) if document),
     )
 
@@ -109,7 +110,7 @@ def read_pnpm(reader: Reader) -> tuple[str, ...] | None:
         line, reason = error.args
         reader.problem(PNPM, line, f"is not YAML: {reason}")
         return None
-    return _globs(packages)
+    return _globs(reader, PNPM, packages)
 
 
 def table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -118,22 +119,34 @@ def table(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _members(package: Mapping[str, Any], python: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _members(
+    reader: Reader, prefix: str, package: Mapping[str, Any], python: Mapping[str, Any]
+) -> tuple[str, ...] | None:
     workspaces = package.get("workspaces")
-    npm = _globs(workspaces.get("packages") if isinstance(workspaces, dict) else workspaces)
+    if isinstance(workspaces, dict):
+        workspaces = workspaces.get("packages")
+    npm = _globs(reader, prefix + NPM, workspaces)
     uv = table(table(table(python, "tool"), "uv"), "workspace")
-    members = _globs(uv.get("members"))
-    excluded = tuple(f"!{pattern}" for pattern in _globs(uv.get("exclude")) or ())
+    members = _globs(reader, prefix + PYTHON, uv.get("members"))
+    excluded = _globs(reader, prefix + PYTHON, uv.get("exclude")) or ()
     if npm is None and members is None:
         return None
-    return (*(members or ()), *excluded, *(npm or ()))
+    return (*(members or ()), *(f"!{pattern}" for pattern in excluded), *(npm or ()))
 
 
-def _globs(value: object) -> tuple[str, ...] | None:
-    """The texts of a list; patterns are cleaned of what package managers let pass."""
+def _globs(reader: Reader, file: str, value: object) -> tuple[str, ...] | None:
+    """The texts of a list, cleaned of what package managers let pass."""
     if not isinstance(value, list):
         return None
-    return tuple(re.sub(r"^(!?)/+", r"\1", text) for text in value if isinstance(text, str))
+    found = []
+    for text in value:
+        pattern = re.sub(r"^(!?)/+", r"\1", text) if isinstance(text, str) else "."
+        reason = member_fault(pattern)
+        if reason:
+            reader.problem(file, 0, f'the workspace member "{pattern}": {reason}')
+        else:
+            found.append(pattern)
+    return tuple(found)
 
 
 def _text(value: object) -> str | None:
