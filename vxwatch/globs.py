@@ -5,9 +5,8 @@ of a path and match names that begin with a dot; `**` crosses parts; `{a,b}` exp
 escapes. A pattern whose last part has no wildcard names a file, or a directory with all it
 holds; `dir/` is `dir/**`. A pattern that starts with `!` takes matches of earlier ones back.
 
-Never looks at the file system: `Matcher` answers for a string. wcmatch is loaded only when a
-pattern needs it (literal names and `dir/**` do not), because the import costs more than
-matching a small workspace.
+Never looks at the file system: `Matcher` answers for a string. wcmatch is loaded only for a
+pattern with more than stars in it, because its import costs more than a small workspace.
 """
 
 import re
@@ -23,6 +22,7 @@ _EXPANSIONS = 1000
 _SOUND = re.compile(r"!?(?![~!])(?:(?!\.{1,2}(?:/|$))[^/{\0]+(?:/(?=.)|$))+", re.DOTALL)
 _UNESCAPED = re.compile(r"(?:[^*?\[\\]|\\.)*", re.DOTALL)
 _TOKEN = re.compile(r"\*+|\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]|\\?.", re.DOTALL)
+_FINER = frozenset("?[\\")
 _ANY = "?"
 
 Parts = tuple[str, ...]
@@ -255,11 +255,26 @@ def _with_content(parts: Parts) -> list[Parts]:
 
 
 def _compile(patterns: Iterable[Parts]) -> re.Pattern[str]:
-    from wcmatch import glob  # noqa: PLC0415 - only patterns with wildcards pay for it
+    found = [_stars(p) if _FINER.isdisjoint("".join(p)) else _translate(p) for p in patterns]
+    return re.compile("|".join(f"(?:{expression})" for expression in found), re.DOTALL)
+
+
+def _stars(parts: Parts) -> str:
+    """The expression of a pattern that has no wildcard but stars."""
+    *above, last = (r"(?:[^/]+/)*" if part == "**" else _star(part) + "/" for part in parts)
+    return "".join(above) + (".+" if parts[-1] == "**" else last[:-1])
+
+
+def _star(part: str) -> str:
+    return "[^/]*".join(map(re.escape, re.split(r"\*+", part)))
+
+
+def _translate(parts: Parts) -> str:
+    from wcmatch import glob  # noqa: PLC0415 - only patterns with classes and the like pay for it
 
     flags = glob.GLOBSTAR | glob.DOTGLOB | glob.CASE | glob.FORCEUNIX
-    found = [glob.translate("/".join(parts), flags=flags)[0][0] for parts in patterns]
-    return re.compile("|".join(f"(?:{expression})" for expression in found))
+    expression: str = glob.translate("/".join(parts), flags=flags)[0][0]
+    return expression
 
 
 def _may_meet(this: str, that: str) -> bool:
