@@ -21,6 +21,8 @@ DIRECTORIES, FILES_EACH = 300, 10
 IGNORED_DIRECTORIES, IGNORED_EACH = 600, 50
 TASKS = [f"task{i}" for i in range(10)]
 SERVERS = ["server0", "server1"]
+ROLES = {"nursery_main": "its nursery", "check-ignore": "git, asked what is ignored"}
+"""What a word of a helper's command line says it is."""
 
 TASK = """
 [tasks.task{i}]
@@ -68,14 +70,18 @@ def watches(processes: Collection[psutil.Process]) -> int:
 def report(vx: subprocess.Popen[bytes], seconds: float) -> None:
     """Look at the tree for some seconds and print its table."""
     tree = [one for one in measure.tree("vx") if one.name() not in ("sleep", "sh")]
-    before = {one.pid: measure.cpu_seconds([one]) for one in tree}
+    before = measure.cpu_clocks(tree)
     time.sleep(seconds)
-    used = {one.pid: measure.cpu_seconds([one]) - before[one.pid] for one in tree}
+    after = measure.cpu_clocks(tree)
     rows = []
     for one in tree:
-        role = "vx" if one.pid == vx.pid else " ".join(one.cmdline())[-40:]
-        rows.append(line(role, used[one.pid] / seconds, [one]))
-    rows.append(line("all", sum(used.values()) / seconds, tree))
+        words = " ".join(one.cmdline())
+        role = (
+            "vx" if one.pid == vx.pid else next((r for w, r in ROLES.items() if w in words), words)
+        )
+        used = {one.pid: before[one.pid]}
+        rows.append(line(role, measure.cpu_between(used, after) / seconds, [one]))
+    rows.append(line("all", measure.cpu_between(before, after) / seconds, tree))
     print(f"{seconds:.0f} s; {measure.machine()}\n")
     measure.table(["process", "CPU % of a core", "PSS MiB", "inotify watches"], rows)
 

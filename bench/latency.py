@@ -164,11 +164,12 @@ def awake(tool: Tool, starts: Starts, patience: float = 300.0) -> bool:
 def rest(tools: list[Tool], seconds: float) -> None:
     """Note what each tool uses while nothing happens."""
     trees = {tool.tag: measure.tree(tool.tag) for tool in tools}
-    before = {tag: measure.cpu_seconds(tree) for tag, tree in trees.items()}
+    before = {tag: measure.cpu_clocks(tree) for tag, tree in trees.items()}
     time.sleep(seconds)
     for tool in tools:
         tree = trees[tool.tag]
-        tool.idle_cpu = (measure.cpu_seconds(tree) - before[tool.tag]) / seconds
+        used = measure.cpu_between(before[tool.tag], measure.cpu_clocks(tree))
+        tool.idle_cpu = used / seconds
         tool.memory, tool.processes = measure.memory(tree), len(tree)
 
 

@@ -126,13 +126,18 @@ def _alive(process: psutil.Process) -> bool:
     return False
 
 
-def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
-    """CPU time that these processes used, by the kernel's clock of each, which counts nanoseconds."""
-    total = 0.0
+def cpu_clocks(processes: Iterable[psutil.Process]) -> dict[int, float]:
+    """CPU time of each so far, by the kernel's own clock of it, which counts nanoseconds."""
+    clocks = {}
     for process in processes:
         with contextlib.suppress(OSError):
-            total += time.clock_gettime(~process.pid << 3 | 2)
-    return total
+            clocks[process.pid] = time.clock_gettime(~process.pid << 3 | 2)
+    return clocks
+
+
+def cpu_between(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    """CPU time used between two readings by the processes that lived at both."""
+    return sum(after[pid] - before[pid] for pid in before.keys() & after.keys())
 
 
 def memory(processes: Iterable[psutil.Process]) -> int:
