@@ -422,7 +422,7 @@ def test_a_loop_is_slowed_down_and_named(
                     assert await feed.next() == {"gen/now.txt", "gen/same.txt"}
                 else:
                     assert await feed.next() == {"gen/now.txt"}
-            assert turns == FREE + 2
+            assert FREE + 2 <= turns < 10  # more where an event came very late
             assert "gen/now.txt" in feed.notices[0]
             assert "git-ignore" in feed.notices[0]
 
@@ -448,13 +448,16 @@ def test_what_is_held_back_is_given_with_the_next_edit(
     run(test())
 
 
-def test_edits_between_cycles_are_never_held_back(root: str) -> None:
+@every_engine
+def test_edits_between_cycles_are_never_held_back(root: str, engine: Engine) -> None:
+    tick = 0.02  # file times may be this coarse
+
     async def test() -> None:
-        async with feeding(root) as feed:
+        async with feeding(root, engine) as feed:
             for turn in range(8):
                 with feed.feed.cycle():
                     pass
-                await asyncio.sleep(feed.feed._watcher.lag)
+                await asyncio.sleep(tick)
                 write(f"{root}/src", str(turn))
                 assert await feed.next() == {"src"}
             assert feed.notices == []

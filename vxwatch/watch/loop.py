@@ -8,6 +8,8 @@ among themselves. The feed knows nothing of tasks.
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Self
 
@@ -46,6 +48,7 @@ class ChangeFeed:
         self._rescan = rescan
         self._notice = notice
         self._quiet = quiet
+        self._root = root
         self._lock = GitLock(root)
         self._guard = LoopGuard()
         self._debounce = Debounce(quiet)
@@ -53,6 +56,7 @@ class ChangeFeed:
         self._trees: dict[str, bool] = {}
         self._running = 0
         self._ended = float("-inf")
+        self._ended_at = 0
         self._woken = asyncio.Event()
         self._collecting: asyncio.Task[None] | None = None
 
@@ -89,6 +93,7 @@ class ChangeFeed:
         finally:
             self._running -= 1
             self._ended = asyncio.get_running_loop().time()
+            self._ended_at = time.time_ns()
 
     def replace(self, scope: Scope) -> None:
         """Watch this scope from now on, without losing a change in what both hold."""
@@ -99,12 +104,28 @@ class ChangeFeed:
         while True:
             batch = await self._watcher.next()
             now = clock()
-            foreign = not self._running and now > self._ended + self._watcher.lag
             for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
                 for path in told:
-                    kept[path] = foreign or kept.get(path, False)
+                    kept[path] = kept.get(path, False) or self._foreign(path, now)
             self._debounce.event(now)
             self._woken.set()
+
+    def _foreign(self, path: str, now: float) -> bool:
+        """Whether a change that is told now was made while no task ran.
+
+        Told soon after a cycle it may be the work of the cycle; then the time of the file's
+        last change decides, which no program can set. A time that is still to come is another
+        machine's clock, and tells nothing.
+        """
+        if self._running:
+            return False
+        if now > self._ended + self._watcher.lag:
+            return True
+        try:
+            made = os.lstat(os.path.join(self._root, path)).st_ctime_ns
+        except OSError:
+            return False
+        return self._ended_at < made <= time.time_ns()
 
     async def _settled(self) -> None:
         """Return when there is something to judge, and git is not at work."""
