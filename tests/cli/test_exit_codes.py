@@ -90,11 +90,11 @@ def test_an_output_that_cannot_be_written_is_an_error_of_one_line(tasks: Workspa
 
 def test_a_reader_that_leaves_changes_nothing(ws: Workspace) -> None:
     ws.task("big", 'seq 200000; echo end >> "$LOGS/big"; exit 3')
-    with running.pipe_of([running.VX, "run", "big"], ws.path, ws.environment) as vx:
-        assert vx.stdout is not None
-        vx.stdout.readline()
-        vx.stdout.close()
-        assert vx.wait(20) == 3
+    vx = ws.piped("run", "big")
+    assert vx.stdout is not None
+    vx.stdout.readline()
+    vx.stdout.close()
+    assert vx.wait(20) == 3
     assert ws.runs("big") == 1
 
 

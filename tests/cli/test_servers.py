@@ -29,11 +29,12 @@ def test_a_server_that_nothing_touched_keeps_its_process(ws: Workspace) -> None:
     ws.task("lint", 'echo run $$ >> "$LOGS/lint"; ! grep -q BAD notes/*', inputs=["notes/**"])
     vx = ws.watch("web", "lint")
     ws.wait_open(port)
-    ws.wait_runs("lint", 1)
+    vx.wait_says("^cycle 1: ")
     pid = get(port, "/pid")
     for run, text in enumerate(["1", "2", "3", "4", "5", "6", "7", "8", "BAD", "good"], start=2):
         ws.write("notes/n", text)
-        ws.wait_runs("lint", run)
+        vx.wait_says(rf"^cycle {run}: ")
+        assert ws.runs("lint") == run
     ws.settle()
     assert get(port, "/pid") == pid
     assert ws.steps("web") == ["start", "listen"]

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from tests.harness import running
-from tests.harness.processes import alive
 from tests.harness.waiting import patience
 from tests.harness.workspace import Box, Workspace
 
@@ -178,24 +177,20 @@ def test_closing_the_terminal_ends_everything(ws: Workspace) -> None:
 
 def test_an_output_that_nobody_reads_any_more_is_no_escape(ws: Workspace) -> None:
     _three_servers(ws)
-    argv = [running.VX, "watch", "web"]
-    with running.pipe_of(argv, ws.path, ws.environment) as vx:
-        assert vx.stdout is not None
-        assert vx.stdout.read(1)
-        ws.wait_steps("web", "listen", 1)
-        vx.stdout.close()
-        vx.terminate()
-        vx.wait(patience(6))
+    vx = ws.piped("watch", "web")
+    assert vx.stdout is not None
+    assert vx.stdout.read(1)
+    ws.wait_steps("web", "listen", 1)
+    vx.stdout.close()
+    vx.terminate()
+    vx.wait(patience(6))
     ws.nothing_left(1)
 
 
 def test_an_output_that_nobody_reads_does_not_hold_up_the_end(ws: Workspace) -> None:
-    ws.task("flood", 'echo start $$ >> "$LOGS/flood"; yes')
-    argv = [running.VX, "run", "flood"]
-    with running.pipe_of(argv, ws.path, ws.environment) as vx:
-        ws.wait_steps("flood", "start", 1)
-        flood = next(seen for seen in ws.processes() if seen.argv == ("yes",))
-        vx.terminate()
-        assert vx.wait(patience(10)) == 143
-        assert not alive(flood.pid)
+    ws.task("flood", "exec yes")
+    vx = ws.piped("run", "flood")
+    ws.wait(lambda: any(seen.argv == ("yes",) for seen in ws.processes()), "the flood runs")
+    vx.terminate()
+    assert vx.wait(patience(10)) == 143
     ws.nothing_left(1)

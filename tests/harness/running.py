@@ -4,7 +4,6 @@ A background vx has a session of its own and default signals, as a shell's foreg
 what a script starts with `&` would be deaf to Ctrl-C. Everything here is killed by `close`.
 """
 
-import contextlib
 import fcntl
 import os
 import re
@@ -99,7 +98,7 @@ class Background:
 
     def wait_says(self, pattern: str, seconds: float = 10.0) -> None:
         """Wait until it printed the pattern."""
-        wait_for(lambda: self.says(pattern), f"vx says {pattern!r}", seconds, lambda: self.output)
+        _wait_says(self, pattern, seconds)
 
     def send(self, number: int) -> None:
         """Send it a signal."""
@@ -165,7 +164,7 @@ class Terminal:
 
     def wait_says(self, pattern: str, seconds: float = 10.0) -> None:
         """Wait until it wrote the pattern."""
-        wait_for(lambda: self.says(pattern), f"vx says {pattern!r}", seconds, lambda: self.output)
+        _wait_says(self, pattern, seconds)
 
     def press(self, key: bytes) -> None:
         """Type a key: b"\\x03" is Ctrl-C."""
@@ -202,6 +201,15 @@ class Terminal:
         self.hang_up()
 
 
+def _wait_says(vx: Background | Terminal, pattern: str, seconds: float) -> None:
+    def said_or_over() -> bool:
+        over = vx.process.poll() is not None
+        return vx.says(pattern) or over
+
+    wait_for(said_or_over, f"vx says {pattern!r}", seconds, lambda: vx.output)
+    assert vx.says(pattern), f"vx ended and never said {pattern!r}:\n{vx.output}"
+
+
 def start_puppet(name: str, *words: str) -> subprocess.Popen[bytes]:
     """A puppet on the host, beside vx, that vx knows nothing of."""
     return subprocess.Popen(
@@ -211,7 +219,7 @@ def start_puppet(name: str, *words: str) -> subprocess.Popen[bytes]:
     )
 
 
-def pipe_of(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_piped(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A vx whose output is a small pipe that the test holds and may close."""
     process = subprocess.Popen(
         [*_DEFAULT_SIGNALS, *argv],
@@ -223,8 +231,7 @@ def pipe_of(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> subprocess
         start_new_session=True,
     )
     assert process.stdout is not None
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     return process
 
 

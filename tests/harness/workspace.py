@@ -43,6 +43,7 @@ class Workspace:
         self.environment = _environment()
         self._tables: dict[str, dict[str, object]] = {}
         self._running: list[running.Background | running.Terminal] = []
+        self._piped: list[subprocess.Popen[bytes]] = []
         self._strangers: list[subprocess.Popen[bytes]] = []
         os.makedirs(path)
         os.makedirs(logs)
@@ -189,6 +190,12 @@ class Workspace:
         self._running.append(vx)
         return vx
 
+    def piped(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start vx with its output in a small pipe, which the test reads, or not, or closes."""
+        vx = running.start_piped([running.VX, *words], self.path, self.environment)
+        self._piped.append(vx)
+        return vx
+
     def stranger(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         """Start a puppet that is no task of vx."""
         process = running.start_puppet(name, *words)
@@ -199,9 +206,11 @@ class Workspace:
         """Kill what still runs."""
         for vx in self._running:
             vx.close()
-        for process in self._strangers:
+        for process in (*self._piped, *self._strangers):
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
     # Facts
 
