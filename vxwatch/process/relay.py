@@ -4,6 +4,7 @@ import asyncio
 import marshal
 import os
 import socket
+from collections.abc import Callable
 
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import resolve
@@ -18,6 +19,8 @@ class Channel:
 
     def close(self) -> None:
         """Close what is still open of it here."""
+        if self._ours.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._ours)
         self._ours.close()
         self.theirs.close()
 
@@ -40,16 +43,24 @@ class Channel:
             raise OSError(reason, os.strerror(reason))
         return brought
 
+    def let_go(self, told: Callable[[], None]) -> None:
+        """Call back when the helper's end is closed: it has failed, or become another program."""
+        asyncio.get_running_loop().add_reader(self._ours, told)
+
 
 class Relay:
     """One connection carried into a box by a process of its own.
 
     `done` is set when that process has ended: by itself, because both directions ended or the
-    box did while it was still dialling, or by `end`.
+    box did while it was still dialling, or by `end`. `connected` is set when the connection has
+    reached a listener there, at the latest with `done`.
     """
 
     def __init__(self, link: Link, number: int, channel: Channel) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.connected: asyncio.Future[None] = loop.create_future()
+        self.done: asyncio.Future[None] = loop.create_future()
+        channel.let_go(self._on_connected)
         self._link = link
         self._number = number
         self._channel = channel
@@ -61,5 +72,9 @@ class Relay:
 
     def on_end(self) -> None:
         """Its process has ended, or there never was one."""
-        self._channel.close()
+        self._on_connected()
         resolve(self.done)
+
+    def _on_connected(self) -> None:
+        self._channel.close()
+        resolve(self.connected)
