@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vxwatch.process.relay import Relay
 
 SETTLE = 0.03
-"""Seconds that a just accepted connection gets to reach its server before that is stopped."""
+"""Seconds that a server gets to accept a connection that has reached it, before it is stopped."""
+REACH = 2.0
+"""Seconds that a connection gets to reach its server before that is stopped all the same."""
 
 
 class Bridge:
@@ -140,9 +142,7 @@ class _Relays:
 
     def carry(self, connection: socket.socket, init: int | None, port: int) -> None:
         """Have the connection carried to the port of that network (None: the host's)."""
-        loop = asyncio.get_running_loop()
-        self._last = loop.time()
-        task = loop.create_task(self._carry(connection, init, port))
+        task = asyncio.get_running_loop().create_task(self._carry(connection, init, port))
         self._carried[task] = None
         task.add_done_callback(self._carried.pop)
 
@@ -152,10 +152,17 @@ class _Relays:
         # Without a process to carry it, the connection is closed, which is all its client can be told.
         with contextlib.suppress(OSError, NurseryLostError):
             relay = self._carried[task] = await self._nursery.relay(connection, init, port)
+            await relay.connected
+            self._last = asyncio.get_running_loop().time()
             await relay.done
 
     async def settle(self) -> None:
-        """Wait until the last connection has had its time."""
+        """Wait until each connection has reached its server, and had time to be accepted."""
+        await asyncio.sleep(0)  # what was taken in this very moment has its relay now
+        on_the_way = [relay.connected for relay in self._carried.values() if relay is not None]
+        if on_the_way:
+            await asyncio.wait(on_the_way, timeout=REACH)
+            await asyncio.sleep(0)
         await asyncio.sleep(self._last + SETTLE - asyncio.get_running_loop().time())
 
     async def drain(self, grace: float) -> None:
