@@ -12,9 +12,12 @@ import os
 import select
 import signal
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
 
 from vxwatch.process import netns
+
+TYPE_CHECKING = False  # as typing has it, whose import is a third of the nursery's start
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 # The nursery ends with vx and by nothing else: a supervisor may signal every process of a
 # service. PIPE and XFSZ are ignored by Python itself. Children get the defaults back.
@@ -30,7 +33,7 @@ IGNORED = (
 _STDERR = 2
 
 
-def become_leader(body: dict[str, Any], report: int, given: Sequence[int]) -> NoReturn:
+def become_leader(body: "dict[str, Any]", report: int, given: Sequence[int]) -> "NoReturn":
     """Become the leader of a tree; tell the report which step failed, and why.
 
     `given` holds its stdin and one descriptor for each of the body's targets.
@@ -57,7 +60,7 @@ def become_leader(body: dict[str, Any], report: int, given: Sequence[int]) -> No
 
 def become_helper(
     given: Sequence[int], box: tuple[int, ...], work: Callable[[select.poll], None]
-) -> NoReturn:
+) -> "NoReturn":
     """Work in the network of the box (its init as a pidfd, its namespace; nothing: the host).
 
     The first descriptor given is the channel to who waits for it; a failure is told there.

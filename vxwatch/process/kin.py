@@ -25,9 +25,11 @@ def become_subreaper() -> None:
 def children_of(pid: int) -> list[int]:
     """Its direct children, zombies included; complete for this process, since only it reaps them."""
     found: list[int] = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+    gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+    with gone:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+            with gone:
+                found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     return found
 
 

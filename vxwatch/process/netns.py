@@ -14,7 +14,10 @@ import os
 import select
 import socket
 import struct
-from typing import NoReturn
+
+TYPE_CHECKING = False  # as typing has it, whose import is a third of the nursery's start
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -61,7 +64,7 @@ def listen(port: int, ends: select.poll) -> list[socket.socket]:
     return listeners
 
 
-def carry(socat: str, outer: int, inner: int) -> NoReturn:
+def carry(socat: str, outer: int, inner: int) -> "NoReturn":
     """Become the socat between two sockets. It ends when both directions have ended."""
     for number in (outer, inner):
         with socket.socket(fileno=os.dup(number)) as end, contextlib.suppress(OSError):
