@@ -408,20 +408,32 @@ def test_another_graph_keeps_what_was_read(
 
 
 def test_a_branch_switch_of_400_files(root: Path, opened: Open) -> None:
+    if not (root / ".git").exists():
+        git(root, "init", "-qb", "main")
     for n in range(200):
         put(root / f"p/src/d{n // 10}/f{n}.txt", "main")
-    before = {str(path.relative_to(root)) for path in (root / "p/src").glob("d[0-9]*/*")}
-    index = opened(root)
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "main")
+    git(root, "checkout", "-qb", "other")
     for n in range(100):
         put(root / f"p/src/d{n // 10}/f{n}.txt", "other")
-    for n in range(10, 20):
-        shutil.rmtree(root / f"p/src/d{n}")
+    shutil.rmtree(root / "p/src/d19")
     for n in range(200, 400):
         put(root / f"p/src/e{n // 10}/g/f{n}.txt", "other")
-    after = {str(path.relative_to(root)) for path in (root / "p/src").glob("[de][0-9]*/**/*.txt")}
-    assert index.refresh(before | after) == before | after
-    assert index.rescan("") == set()
-    assert len(index.inputs("p#t")) == 3 + 300
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "other")
+    other = everything_below(root)
+    git(root, "checkout", "-q", "main")
+    main = everything_below(root)
+    moved = {path for path in main | other if main.get(path) != other.get(path)}
+    index = opened(root)
+    files = {path for path in moved if path.endswith(".txt")}
+    assert len(files) == 100 + 10 + 200
+    for branch, count in (("other", 3 + 390), ("main", 3 + 200)):
+        git(root, "checkout", "-q", branch)
+        assert index.refresh(moved) == files
+        assert len(index.inputs("p#t")) == count
+        assert index.rescan("") == set()
 
 
 def test_repositories_inside_follow_their_own_rules(root: Path, opened: Open) -> None:
@@ -500,6 +512,7 @@ class Chaos:
     def __init__(self, root: Path, seed: int) -> None:
         self.root = root
         self.random = random.Random(seed)
+        self.actions = [*[self.write] * 6, *[self.remove, self.move, self.link] * 3, self.rule]
 
     def hints(self) -> set[str]:
         """Some random changes; of what came or went with its directory only some is told."""
@@ -507,7 +520,7 @@ class Chaos:
         for _ in range(self.random.randint(1, 6)):
             # What is not possible there (a name below a file, a link to itself) is left out.
             with contextlib.suppress(OSError):
-                self.random.choice([self.write, self.write, self.remove, self.move, self.link])()
+                self.random.choice(self.actions)()
         after = everything_below(self.root)
         moved = {path for path in before | after if before.get(path) != after.get(path)}
         return {
@@ -542,6 +555,11 @@ class Chaos:
     def move(self) -> None:
         self.either().rename(self.random.choice([self.place(), self.place().parent / "moved"]))
 
+    def rule(self) -> None:
+        lines = ["*.log", "dist/", ".env", "seed", "!seed", "d", "sub", "!c.log"]
+        path = self.root / self.random.choice(["", "p", "p/src", "x"]) / ".gitignore"
+        path.write_text("\n".join(self.random.sample(lines, 3)))
+
     def link(self) -> None:
         self.place().symlink_to(self.random.choice(["a.txt", "../src", "nowhere"]))
 
@@ -557,7 +575,7 @@ def test_after_any_changes_the_index_is_as_if_it_were_new(
     for _ in range(25):
         before = {task: index.inputs(task) for task in TASKS}
         hints = chaos.hints()
-        changed = index.refresh(hints)
+        changed = index.refresh(hints) if chaos.random.random() < 0.8 else index.rescan("")
         fresh = opened(root, space=space)
         moved = set()
         for task in TASKS:
@@ -566,6 +584,52 @@ def test_after_any_changes_the_index_is_as_if_it_were_new(
             moved |= {
                 path for path in now | before[task] if now.get(path) != before[task].get(path)
             }
-        assert {path for path in moved if not affected.generated(path)} == {
-            path for path in changed if any(affected.takes(task, path) for task in TASKS)
-        } | {path for path in changed & index.ignored if affected.named(path)}
+        edits = {path for path in moved if not affected.generated(path)}
+        assert edits <= changed
+        if not any(path.endswith(".gitignore") for path in changed):
+            ignored = index.ignored
+            assert edits == {
+                path
+                for path in changed
+                if any(affected.takes(task, path, ignored=path in ignored) for task in TASKS)
+            }
+
+
+def test_what_cannot_be_read_is_said(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def opening(path: str, flags: int, *rest: int) -> int:
+        if path.endswith("a.txt"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", opening)
+        index = opened(root)
+        assert index.unreadable == {"p/src/a.txt": "Permission denied"}
+        assert index.inputs("p#t")["p/src/a.txt"].startswith("?")
+    put(root / "p/src/a.txt", "readable")
+    assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+    assert index.unreadable == {}
+
+
+def test_a_directory_that_cannot_be_read_is_said(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = opened(root)
+    put(root / "p/shut/inner.txt")
+    real = os.scandir
+
+    def scanning(path: str) -> Any:
+        if path.endswith("/shut"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scanning)
+        assert index.refresh({"p/shut"}) == set()
+        assert index.unreadable == {"p/shut": "Permission denied"}
+    assert index.refresh({"p/shut"}) == {"p/shut/inner.txt"}
+    assert index.unreadable == {}

@@ -18,7 +18,7 @@ from vxwatch.cache.tree import PathTree
 from vxwatch.cache.walk import Walker
 from vxwatch.globs import excluded
 from vxwatch.graph.affected import LOCKFILES, Affected
-from vxwatch.graph.places import upward
+from vxwatch.graph.places import outermost, upward
 from vxwatch.model import TaskId
 from vxwatch.workspace.git import Ignores
 
@@ -57,23 +57,16 @@ class FileIndex:
         before = self._record
         self._record = Record(self._root, self._clock, self._moved)
         self._affected = affected
+        self._places = affected.directories()
+        self._around = {above for place in self._places for above in upward(place)}
+        self._literals = affected.literals()
         self._named = PathTree()
+        for path in self._literals:
+            self._named.add(path)
         self._ignored: set[str] = set()
         self._selected: dict[TaskId, set[str]] = {}
         self._matched: dict[Hashable, dict[str, bool]] = {}
-        self._places = affected.directories()
-        self._around = {above for place in self._places for above in upward(place)}
-        self._literals: frozenset[str] = frozenset()
-        for path in self._list(self._places):
-            self._record.glance(path, before)
-        for path in self._walker.files(affected.scattered(), self._knows):
-            self._record.glance(path, before)
-        self._literals = affected.literals()
-        for path in self._literals:
-            self._named.add(path)
-        unlisted = [path for path in self._literals if path not in self._record]
-        self._ignored |= self._ask(unlisted)
-        for path in unlisted:
+        for path in self._find(self._places, self._literals):
             self._record.glance(path, before)
 
     def read(self) -> None:
@@ -108,18 +101,16 @@ class FileIndex:
         A path may be a file, a directory that came or went, or nothing any more.
         """
         hints = {path for path in paths if not excluded(path)}
-        rules = [path for path in hints if path.rpartition("/")[2] == _RULES]
-        changed: set[str] = set()
-        if rules:
-            self._ignores.reset()
-            for path in rules:
-                changed |= self._relist(path.rpartition("/")[0])
+        rules = _ruled(hints)
+        changed = self._relist(rules)
         changed |= self._settle(path for path in hints if not self._affected.generated(path))
+        changed |= self._relist(_ruled(changed) - rules)
         return self._edits(changed)
 
     def rescan(self, tree: str) -> frozenset[str]:
         """Look at everything below a directory ("" for the root), and return what changed."""
-        return self._edits(self._settle([tree]))
+        changed = self._settle([tree])
+        return self._edits(changed | self._relist(_ruled(changed)))
 
     def _edits(self, changed: Iterable[str]) -> frozenset[str]:
         return frozenset(path for path in changed if not self._affected.generated(path))
@@ -162,30 +153,31 @@ class FileIndex:
             top = above
         return top
 
-    def _relist(self, directory: str) -> set[str]:
-        """What came and went when the rules of a directory changed."""
-        places = [place for place in self._places if directory in upward(place)]
-        if not places and any(above in self._places for above in upward(directory)):
-            places = [directory]
-        listed = set(self._list(places))
-        known = {path for place in places for path in self._record.below(place)}
-        changed = listed & self._ignored
-        changed |= known - listed - self._ignored
-        for path in changed:
-            self._record.drop(path)
-        self._ignored -= listed
-        came = self._allowed([path for path in changed if path not in listed], [])
-        for path in (listed - known) | (listed & changed) | came:
-            if self._record.look(path):
-                changed.add(path)
-        return changed
-
-    def _list(self, places: Sequence[str]) -> set[str]:
-        """The files that count below some places."""
-        if not places:
+    def _relist(self, ruled: Collection[str]) -> set[str]:
+        """What came and went because the rules of some directories changed."""
+        if not ruled:
             return set()
-        listed = self._lister(_few(places))
-        return {p for p in listed if not excluded(p) and self._affected.concerns(p)}
+        self._ignores.reset()
+        self._selected.clear()
+        places = _meeting(ruled, self._places)
+        known = {path for place in places for path in self._record.below(place)}
+        named = {path for place in places for path in (place, *self._named.below(place))}
+        before = {path for path in self._ignored if path in known or path in named}
+        self._ignored -= before
+        found = self._find(places, named & self._literals)
+        moved = known - found | (before ^ self._ignored) & known
+        for path in moved:
+            self._record.drop(path)
+        return moved | {path for path in found - known | moved & found if self._record.look(path)}
+
+    def _find(self, places: Sequence[str], named: Collection[str]) -> set[str]:
+        """The files that count below some places, and these `named` ones, there or not."""
+        listed = self._lister(_few(places)) if places else ()
+        found = {p for p in listed if not excluded(p) and self._affected.concerns(p)}
+        scattered = _meeting(self._affected.scattered(), places)
+        found.update(self._walker.files(scattered, found.copy().__contains__))
+        self._ignored |= self._ask([path for path in named if path not in found])
+        return found.union(named)
 
     def _allowed(self, files: list[str], directories: list[str]) -> set[str]:
         """Those of the paths, none of which is known, that count."""
@@ -198,9 +190,16 @@ class FileIndex:
             path for path in directories if path in self._around or self._affected.concerns(path)
         ]
         ignored = self._ask(concerned + entered)
-        named = {path for path in concerned if path in ignored and self._affected.named(path)}
-        self._ignored |= named
+        named = self._named_though(ignored.intersection(concerned))
+        self._ignored = self._ignored.difference(concerned) | named
         return {*concerned, *entered} - ignored | named
+
+    def _named_though(self, ignored: Collection[str]) -> set[str]:
+        """Those of the ignored files that count: named whole, or in a directory that counts."""
+        named = {path for path in ignored if self._affected.named(path)}
+        loose = named - self._literals
+        shut = self._ask([*{path.rpartition("/")[0] for path in loose}])
+        return {path for path in named if path not in loose or path.rpartition("/")[0] not in shut}
 
     def _ask(self, paths: Sequence[str]) -> set[str]:
         return self._ignores.ignored(paths) if paths else set()
@@ -257,6 +256,21 @@ class FileIndex:
 def _few(places: Sequence[str]) -> Sequence[str]:
     """At most some places, which hold all of these: a listing compares each file with each."""
     while len(places) > _PLACES:
-        above = {place.rpartition("/")[0] for place in places}
-        places = sorted(place for place in above if above.isdisjoint([*upward(place)][1:]))
+        places = outermost({place.rpartition("/")[0] for place in places})
     return places
+
+
+def _meeting(these: Collection[str], those: Collection[str]) -> list[str]:
+    """The places that lie in places of both kinds."""
+    first, second = {*these}, {*those}
+    return outermost(
+        [place for place in first if not second.isdisjoint(upward(place))]
+        + [place for place in second if not first.isdisjoint(upward(place))]
+    )
+
+
+def _ruled(paths: Iterable[str]) -> set[str]:
+    """The directories whose ignore rules are among the paths."""
+    return {
+        directory for directory, _, name in (p.rpartition("/") for p in paths) if name == _RULES
+    }

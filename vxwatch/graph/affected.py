@@ -17,7 +17,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from vxwatch.globs import excluded
-from vxwatch.graph.places import Matchers, Outputs, Owners, Spread, inside, relative, upward
+from vxwatch.graph.places import Matchers, Outputs, Owners, Spread, inside, outermost, relative
 from vxwatch.graph.tasks import Graph
 from vxwatch.model import Globs, Project, Task, TaskId, Workspace
 
@@ -162,8 +162,8 @@ class Affected:
 
     def directories(self) -> tuple[str, ...]:
         """The places to list, none inside another ("" is the root); some may be files."""
-        places = {self._projects[name].dir for name in self._local} | {*self._wide.roots}
-        return tuple(sorted(place for place in places if places.isdisjoint([*upward(place)][1:])))
+        places = [self._projects[name].dir for name in self._local]
+        return tuple(outermost([*places, *self._wide.roots]))
 
     @property
     def servers(self) -> Collection[TaskId]:

@@ -26,6 +26,12 @@ def upward(path: str) -> Iterator[str]:
     yield ""
 
 
+def outermost(places: Collection[str]) -> list[str]:
+    """Those of the places that lie in no other of them, sorted."""
+    known = {*places}
+    return sorted(place for place in known if known.isdisjoint([*upward(place)][1:]))
+
+
 class Owners:
     """The project that a path belongs to: the deepest one whose directory holds it."""
 
