@@ -287,8 +287,12 @@ def _may_meet(this: str, that: str) -> bool:
 
 def _spread(parts: Parts, other: Parts) -> Parts:
     """The pattern together with what it holds if it names a directory."""
-    looks_like_file = "." in parts[-1].lstrip(".") and other[: len(parts)] != parts
-    return parts if looks_like_file else _with_content(parts)[-1]
+    a_file = _looks_like_file(parts) and other[: len(parts)] != parts
+    return parts if a_file else _with_content(parts)[-1]
+
+
+def _looks_like_file(parts: Parts) -> bool:
+    return "." in parts[-1].lstrip(".")
 
 
 def _parts_meet(this: str, that: str) -> bool:
@@ -355,7 +359,7 @@ def _covers(cover: str, pattern: str) -> bool:
     return all(
         parts in covers
         or any(_holds(directory, parts) for *directory, last in covers if last == "**")
-        or Matcher([cover]).matches(_join(map(literal, parts)) or "")
+        or _matches_all(Matcher([cover]), parts)
         for parts in map(split, expand(pattern))
     )
 
@@ -364,3 +368,11 @@ def _holds(directory: Sequence[str], parts: Parts) -> bool:
     """Whether a pattern lies below a directory that has no wildcard in its name."""
     plain = all(literal(part) is not None for part in directory)
     return plain and len(parts) > len(directory) and [*parts[: len(directory)]] == [*directory]
+
+
+def _matches_all(matcher: Matcher, parts: Parts) -> bool:
+    """Whether a pattern without wildcards is matched, and what it may hold is too."""
+    path = _join(map(literal, parts))
+    if path is None or not matcher.matches(path):
+        return False
+    return _looks_like_file(parts) or matcher.matches(f"{path}/\x01/\x01")

@@ -174,6 +174,9 @@ OVERLAPS = [
     (["dist/**", "!dist/*.json"], ["dist/meta.json"], None),
     (["!dist/types/**", "dist/**"], ["dist/types/**"], ("dist/**", "dist/types/**")),
     (["a/**"], ["b/**", "a/x"], ("a/**", "a/x")),
+    (["a"], ["a", "!*"], ("a", "a")),  # a may be a directory
+    (["a"], ["a", "!**/a"], None),
+    (["a.js"], ["a.js", "!*"], None),
     ([], ["**"], None),
 ]
 
@@ -231,6 +234,7 @@ def test_matches_as_the_reference_does(patterns: list[str], path: str) -> None:
 
 
 @given(SIGNED, SIGNED)
+@example(["a"], ["a", "!*"])
 def test_no_overlap_is_missed(these: list[str], those: list[str]) -> None:
     one, other = Matcher(these), Matcher(those)
     if any(one.matches(path) and other.matches(path) for path in PATHS if "b./" not in path):
