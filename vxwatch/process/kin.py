@@ -12,6 +12,9 @@ import signal
 import time
 from collections.abc import Callable
 
+MARK = "VX_TREE"
+"""The environment variable that tells which tree a process belongs to."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -70,10 +73,10 @@ def group_lives(group: int) -> bool:
     return False
 
 
-def carries(pid: int, variable: bytes) -> bool:
-    """Whether the process was started with this `NAME=value`; False where that cannot be read."""
+def carries(pid: int, mark: str) -> bool:
+    """Whether the process was started with this mark; False where that cannot be read."""
     try:
-        return variable in _read(f"/proc/{pid}/environ").split(b"\0")
+        return f"{MARK}={mark}".encode() in _read(f"/proc/{pid}/environ").split(b"\0")
     except OSError:
         return False
 

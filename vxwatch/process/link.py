@@ -19,7 +19,7 @@ class Link:
     def __init__(self, pair: socket.socket, on_message: Callable[..., None]) -> None:
         self._pair = pair
         self._on_message = on_message
-        self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
+        self._waiting: deque[tuple[object, bytes, tuple[int, ...]]] = deque()
         self._loop = asyncio.get_running_loop()
         pair.setblocking(False)
         self._loop.add_reader(pair, self._receive)
@@ -35,14 +35,14 @@ class Link:
             copies = tuple(os.dup(number) for number in descriptors)
             if not self._waiting:
                 self._loop.add_writer(self._pair, self._flush)
-            self._waiting.append((packet, copies))
+            self._waiting.append((message[1], packet, copies))
 
     def close(self) -> None:
         """End the pair; the nursery kills all and ends."""
         self._loop.remove_reader(self._pair)
         self._loop.remove_writer(self._pair)
         self._pair.close()
-        for _, copies in self._waiting:
+        for _, _, copies in self._waiting:
             _close_all(copies)
         self._waiting.clear()
 
@@ -62,9 +62,12 @@ class Link:
 
     def _flush(self) -> None:
         while self._waiting:
-            packet, copies = self._waiting[0]
-            if not self._send(packet, copies):
-                return
+            number, packet, copies = self._waiting[0]
+            try:
+                if not self._send(packet, copies):
+                    return
+            except OSError as error:  # as the nursery would tell it, had it got that far
+                self._on_message("failed", number, error.errno)
             self._waiting.popleft()
             _close_all(copies)
         self._loop.remove_writer(self._pair)

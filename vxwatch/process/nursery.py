@@ -8,22 +8,27 @@ it, the block is cancelled, and leaving it raises `NurseryLostError`.
 
 import asyncio
 import contextlib
-import errno
-import json
-import marshal
 import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from vxwatch.errors import UserError
 from vxwatch.process import kin
+from vxwatch.process.launching import (
+    INFO_FD,
+    STATUS_FD,
+    Birth,
+    Launch,
+    body_of,
+    child_pid,
+    launch_error,
+)
 from vxwatch.process.leftovers import Identity, identity_of, remove
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import OnOutput, Pump, Report
@@ -32,31 +37,10 @@ from vxwatch.process.tree import LaunchError, NurseryLostError, Tree, finished
 
 __all__ = ["Launch", "Nursery", "OnOutput"]
 
-INFO_FD, STATUS_FD = 3, 4
-"""Where a boxed launch's bwrap is to write what `--info-fd` and `--json-status-fd` give."""
-
 _REPORT = -1
 _END = 8.0  # seconds for the nursery to end
+_WRITE_OUT = 60.0  # seconds for a relay to end after the box it leads into
 _START = "import sys; sys.path.append(sys.argv[2]); from vxwatch.process.nursery_main import main; main(int(sys.argv[1]))"
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What to start. `env` is complete but for VX_TREE, which `launch` adds.
-
-    `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
-    or a pipe whose write end only the nursery holds, so that it never ends before the tree.
-    `owner`: the user and group to become, without supplementary groups. `boxed`: argv is a
-    bwrap that is told `--info-fd 3 --json-status-fd 4`.
-    """
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str]
-    fds: Mapping[int, int] = field(default_factory=dict)
-    stdin: Literal["null", "held"] = "null"
-    owner: tuple[int, int] | None = None
-    boxed: bool = False
 
 
 class Nursery:
@@ -86,10 +70,18 @@ class Nursery:
     async def __aenter__(self) -> Self:
         self._body = asyncio.current_task()
         self._ended = asyncio.Event()
-        self._start()
         self.directory = os.path.join(_temp_directory(), f"vx-{self._session}")
+        try:
+            self._start()
+        except OSError as error:
+            raise UserError("no-process", f"cannot start a process: {error.strerror}") from error
+        # Registered first: should vx be killed in between, there is nothing to remove.
         await self.register(self.directory)
-        os.mkdir(self.directory, 0o700)
+        try:
+            os.mkdir(self.directory, 0o700)
+        except OSError as error:
+            await self._close()
+            raise _no_directory(f"{self.directory} cannot be made: {error.strerror}") from error
         return self
 
     async def __aexit__(
@@ -135,13 +127,13 @@ class Nursery:
         """
         identity = identity_of(path) if untouched else None
         self._registered[path] = identity
-        self._link.post("register", path, identity)
+        self._link.post("register", os.fsencode(path), identity)
 
     async def forget(self, path: str) -> None:
         """Take a `register` back."""
         if path in self._registered:
             del self._registered[path]
-            self._link.post("forget", path)
+            self._link.post("forget", os.fsencode(path))
 
     async def listen_in(self, init: int, port: int) -> list[socket.socket]:
         """Listeners on 127.0.0.1 and, where there is one, ::1 of this init's network.
@@ -173,16 +165,15 @@ class Nursery:
                 channel.close()
                 raise
             channel.theirs.close()
-        relay = self._relays[number] = Relay(self._link, number, channel)
+        relay = self._relays[number] = Relay(self._link, number, channel, init)
         return relay
 
-    async def _born(self, launch: Launch, birth: "_Birth") -> None:
+    async def _born(self, launch: Launch, birth: Birth) -> None:
         await asyncio.shield(birth.tree.born)
         if failure := await birth.report.read():
-            step, number = marshal.loads(failure)  # noqa: S302  # from our own nursery
-            raise _launch_error(launch, step, number)
+            raise launch_error(launch, failure)
         if birth.info is not None:
-            birth.tree.name_init(_child_pid(await birth.info.read(until=b"}")))
+            birth.tree.name_init(child_pid(await birth.info.read(until=b"}")))
 
     async def _ask(self, verb: str, init: int, port: int) -> list[socket.socket]:
         with contextlib.closing(Channel()) as channel:
@@ -190,7 +181,7 @@ class Nursery:
             self._post(verb, self._next(), init, port, descriptors=(theirs,))
             return await channel.answer()
 
-    def _spawn(self, launch: Launch, on_output: OnOutput) -> "_Birth":
+    def _spawn(self, launch: Launch, on_output: OnOutput) -> Birth:
         number = self._next()
         mark = f"{self._session}.{number}"
         given = dict(launch.fds)
@@ -204,15 +195,22 @@ class Nursery:
             report = given.pop(_REPORT)
             body = os.memfd_create("vx-launch")
             theirs.callback(os.close, body)
-            _write_all(body, _body(launch, mark, tuple(given)))
+            _write_all(body, body_of(launch, mark, tuple(given)))
             self._post("spawn", number, descriptors=(body, report, *given.values()))
             ours.pop_all()
         pumps = [Pump(read[1], "stdout", on_output), Pump(read[2], "stderr", on_output)]
         tree = Tree(self._link, number, mark, pumps, read.get(STATUS_FD))
         self._trees[number] = tree
-        tree.gone.add_done_callback(lambda _: self._trees.pop(number, None))
+        tree.gone.add_done_callback(lambda _: self._forget(number, tree))
         info = Report(read[INFO_FD]) if launch.boxed else None
-        return _Birth(tree, Report(read[_REPORT]), info)
+        return Birth(tree, Report(read[_REPORT]), info)
+
+    def _forget(self, number: int, tree: Tree) -> None:
+        """The tree is gone. Who carries into its box may write out what is left, but not forever."""
+        del self._trees[number]
+        for relay in self._relays.values():
+            if relay.init is not None and relay.init == tree.init:
+                asyncio.get_running_loop().call_later(_WRITE_OUT, relay.end)
 
     def _post(self, *message: object, descriptors: Sequence[int] = ()) -> None:
         if self._lost:
@@ -228,8 +226,10 @@ class Nursery:
     def _start(self) -> None:
         loop = asyncio.get_running_loop()
         kin.become_subreaper()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as given:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kept.enter_context(ours)
+            given.enter_context(theirs)
             # Isolated, so that nothing on a path of the user's is imported; without VX_TREE, so
             # that the vx of an outer task may end this one and leave the sweep to its nursery.
             self._process = subprocess.Popen(
@@ -241,6 +241,7 @@ class Nursery:
                 cwd="/",
                 start_new_session=True,
             )
+            kept.pop_all()
         self._pidfd = os.pidfd_open(self._process.pid)
         self._link = Link(ours, self._hear)
         loop.add_reader(self._pidfd, self._on_end)
@@ -288,7 +289,7 @@ class Nursery:
     async def _close(self) -> None:
         hurry = asyncio.Event()
         stops = [tree.stop(signal.SIGKILL, 0, hurry) for tree in self._trees.values()]
-        await asyncio.gather(*stops, return_exceptions=True)
+        ends = await asyncio.gather(*stops, return_exceptions=True)
         self._closing = True
         self._link.close()
         with contextlib.suppress(TimeoutError):
@@ -299,55 +300,9 @@ class Nursery:
             await self._ended.wait()
         self._end_relays()
         os.close(self._pidfd)
-
-
-@dataclass(frozen=True, slots=True)
-class _Birth:
-    """A launch under way: the leader reports a step that failed, bwrap names its init."""
-
-    tree: Tree
-    report: Report
-    info: Report | None
-
-    def close(self) -> None:
-        self.report.close()
-        if self.info is not None:
-            self.info.close()
-
-
-def _body(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
-    body = {
-        "argv": launch.argv,
-        "cwd": launch.cwd,
-        "env": {**launch.env, "VX_TREE": mark},
-        "targets": targets,
-        "held": launch.stdin == "held",
-        "owner": launch.owner,
-        "mark": mark,
-    }
-    return marshal.dumps(body)
-
-
-def _launch_error(launch: Launch, step: str, number: int) -> LaunchError:
-    reason = os.strerror(number)
-    missing = number in (errno.ENOENT, errno.ENOTDIR)
-    program = launch.argv[0]
-    if step == "directory":
-        if missing:
-            return LaunchError(127, f"the working directory {launch.cwd} does not exist")
-        return LaunchError(126, f"cannot enter the working directory {launch.cwd}: {reason}")
-    if step == "program" and missing:
-        if os.path.exists(program):
-            return LaunchError(127, f"the interpreter that {program} names does not exist")
-        return LaunchError(127, f"{program}: no such program")
-    if step == "program" and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR):
-        return LaunchError(126, f"{program} is not executable: {reason}")
-    return LaunchError(126, f"cannot start {program}: {reason}")
-
-
-def _child_pid(info: bytes) -> int | None:
-    """What bwrap wrote to its info descriptor; nothing if it failed before it had a child."""
-    return json.loads(info)["child-pid"] if info else None
+        for end in ends:
+            if isinstance(end, UserError):
+                raise end
 
 
 def _write_all(number: int, data: bytes) -> None:
@@ -370,8 +325,9 @@ def _temp_directory() -> str:
     for name in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):  # noqa: S108  # only looked at
         if name and os.path.isdir(name) and os.access(name, os.W_OK | os.X_OK):
             return os.path.realpath(name)
-    raise UserError(
-        "no-temp-directory",
-        "there is no directory for temporary files that can be written",
-        "make /tmp writable, or set TMPDIR to a directory that is",
-    )
+    raise _no_directory("no directory for temporary files can be written")
+
+
+def _no_directory(message: str) -> UserError:
+    hint = "make /tmp writable, or set TMPDIR to a directory that is"
+    return UserError("no-temp-directory", message, hint)

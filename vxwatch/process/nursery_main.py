@@ -64,7 +64,7 @@ class Child:
         """Whether this orphan is a rest of the tree."""
         if self.mark is None:
             return False
-        return kin.group_of(pid) == self.pid or kin.carries(pid, f"VX_TREE={self.mark}".encode())
+        return kin.group_of(pid) == self.pid or kin.carries(pid, self.mark)
 
     def has_init(self) -> bool:
         """Whether the init that was named is still a child of this unreaped bwrap."""
@@ -287,13 +287,13 @@ class Nursery:
 
     # What to remove should vx be killed
 
-    def do_register(self, _: Sequence[int], path: str, untouched: Identity | None) -> None:
+    def do_register(self, _: Sequence[int], path: bytes, untouched: Identity | None) -> None:
         """Remember a path."""
-        self.registered[path] = untouched
+        self.registered[os.fsdecode(path)] = untouched
 
-    def do_forget(self, _: Sequence[int], path: str) -> None:
+    def do_forget(self, _: Sequence[int], path: bytes) -> None:
         """Leave a path alone."""
-        self.registered.pop(path, None)
+        self.registered.pop(os.fsdecode(path), None)
 
 
 def _kill_leader(child: Child) -> None:

@@ -56,10 +56,11 @@ class Relay:
     reached a listener there, at the latest with `done`.
     """
 
-    def __init__(self, link: Link, number: int, channel: Channel) -> None:
+    def __init__(self, link: Link, number: int, channel: Channel, init: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.connected: asyncio.Future[None] = loop.create_future()
         self.done: asyncio.Future[None] = loop.create_future()
+        self.init = init
         channel.let_go(self._on_connected)
         self._link = link
         self._number = number

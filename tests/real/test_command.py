@@ -1,0 +1,65 @@
+"""Helpers of vx itself: an answer, or a conversation."""
+
+import functools
+import operator
+import os
+import time
+
+import pytest
+
+from tests.harness.waiting import patience
+from vxwatch.process.command import NOT_FOUND, Conversation, ConversationError, capture
+
+
+def test_a_capture_gives_both_streams_and_the_code(tmp_path: object) -> None:
+    done = capture(("sh", "-c", "pwd; cat; echo no >&2; exit 3"), cwd=str(tmp_path), stdin=b"\xff")
+    assert (done.code, done.out, done.err) == (3, f"{tmp_path}\n".encode() + b"\xff", b"no\n")
+
+
+def test_a_capture_takes_the_environment_it_is_given() -> None:
+    assert capture(("/usr/bin/env",), cwd="/", env={"A": "b"}).out == b"A=b\n"
+
+
+def test_a_program_that_is_missing_is_no_exception() -> None:
+    done = capture(("no-such-helper",), cwd="/")
+    assert done.code == NOT_FOUND
+    assert b"no-such-helper" in done.err
+
+
+def test_a_capture_is_out_of_reach_of_the_terminals_signals() -> None:
+    done = capture(("sh", "-c", "ps -o pgid= -p $$"), cwd="/")
+    assert int(done.out) != os.getpgid(0)
+
+
+def test_a_conversation_answers_one_request_after_the_other() -> None:
+    talk = Conversation(("cat",), cwd="/")
+    try:
+        for text in (b"one\n", b"two\nthree\n", b"x" * 60_000 + b"\n"):
+            assert talk.ask(text, functools.partial(operator.eq, text)) == text
+    finally:
+        talk.close()
+
+
+def test_a_conversation_whose_helper_ended_says_so_and_starts_anew() -> None:
+    talk = Conversation(("sh", "-c", "read line; echo got $line; exit"), cwd="/")
+    try:
+        for text in (b"one\n", b"two\n"):
+            assert talk.ask(text, lambda answer: answer.endswith(b"\n")) == b"got " + text
+            with pytest.raises(ConversationError):
+                talk.ask(b"more\n", lambda answer: answer.endswith(b"\n"))
+    finally:
+        talk.close()
+
+
+def test_a_helper_that_cannot_be_started_is_an_error_of_the_conversation() -> None:
+    with pytest.raises(ConversationError, match="no-such-helper"):
+        Conversation(("no-such-helper",), cwd="/").ask(b"", bool)
+
+
+def test_closing_ends_a_helper_that_does_not_listen() -> None:
+    talk = Conversation(("sh", "-c", "trap '' TERM; while :; do read line; echo x; done"), cwd="/")
+    talk.ask(b"a\n", bool)
+    begun = time.monotonic()
+    talk.close()
+    talk.close()
+    assert time.monotonic() - begun < patience(2)

@@ -1,0 +1,92 @@
+"""What can be launched, how it is told to the nursery, and why a launch may fail."""
+
+import errno
+import json
+import marshal
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vxwatch.process.kin import MARK
+from vxwatch.process.pipes import Report
+from vxwatch.process.tree import LaunchError, Tree
+
+INFO_FD, STATUS_FD = 3, 4
+"""Where a boxed launch's bwrap is to write what `--info-fd` and `--json-status-fd` give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start. `env` is complete but for VX_TREE, which `launch` adds.
+
+    `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
+    or a pipe whose write end only the nursery holds, so that it never ends before the tree.
+    `owner`: the user and group to become, without supplementary groups. `boxed`: argv is a
+    bwrap that is told `--info-fd 3 --json-status-fd 4`.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    fds: Mapping[int, int] = field(default_factory=dict)
+    stdin: Literal["null", "held"] = "null"
+    owner: tuple[int, int] | None = None
+    boxed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """A launch under way: the leader reports a step that failed, bwrap names its init."""
+
+    tree: Tree
+    report: Report
+    info: Report | None
+
+    def close(self) -> None:
+        """Give up what is still to be read."""
+        self.report.close()
+        if self.info is not None:
+            self.info.close()
+
+
+def body_of(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
+    """The body of a spawn request; `targets` are the numbers of its descriptors in the child."""
+    # As bytes: how a name becomes text may be set for vx (PYTHONUTF8) and not for the nursery.
+    body = {
+        "argv": [os.fsencode(word) for word in launch.argv],
+        "cwd": os.fsencode(launch.cwd),
+        "env": {
+            os.fsencode(name): os.fsencode(value)
+            for name, value in (*launch.env.items(), (MARK, mark))
+        },
+        "targets": targets,
+        "held": launch.stdin == "held",
+        "owner": launch.owner,
+        "mark": mark,
+    }
+    return marshal.dumps(body)
+
+
+def launch_error(launch: Launch, failure: bytes) -> LaunchError:
+    """What the leader's report means to the user."""
+    step, number = marshal.loads(failure)  # noqa: S302  # from our own nursery
+    reason = os.strerror(number)
+    missing = number in (errno.ENOENT, errno.ENOTDIR)
+    program = launch.argv[0]
+    if step == "directory":
+        if missing:
+            return LaunchError(127, f"the working directory {launch.cwd} does not exist")
+        return LaunchError(126, f"cannot enter the working directory {launch.cwd}: {reason}")
+    if step == "program" and missing:
+        if os.path.exists(program):
+            return LaunchError(127, f"the interpreter that {program} names does not exist")
+        return LaunchError(127, f"{program}: no such program")
+    if step == "program" and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR):
+        return LaunchError(126, f"{program} is not executable: {reason}")
+    return LaunchError(126, f"cannot start {program}: {reason}")
+
+
+def child_pid(info: bytes) -> int | None:
+    """What bwrap wrote to its info descriptor; nothing if it failed before it had a child."""
+    return json.loads(info)["child-pid"] if info else None
