@@ -58,6 +58,7 @@ def _show_one(workspace: Workspace, name: str, here: str, *, as_json: bool) -> i
 def show_info(*, as_json: bool) -> int:
     """Print versions, the workspace, and the sandbox verdict of this host."""
     import asyncio
+    import tempfile
 
     from vxwatch.sandbox.probe import examine
 
@@ -66,8 +67,10 @@ def show_info(*, as_json: bool) -> int:
         root: str | None = find_root(here)
     except UserError:
         root = None
-    verdict = asyncio.run(examine(os.environ, root or here))
-    programs = _programs(root or here)
+    with tempfile.TemporaryDirectory(prefix="vx-") as stand_in:
+        place = root or os.path.realpath(stand_in)
+        verdict = asyncio.run(examine(os.environ, place))
+        programs = _programs(place)
     value: dict[str, Any] = {
         "vx": __version__,
         "python": platform.python_version(),

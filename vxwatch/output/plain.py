@@ -37,6 +37,8 @@ Mode = Literal["raw", "lines", "prefix", "block", "quiet"]
 as a block at its end, or as a block only if it fails."""
 
 OUT, ERR = 1, 2
+MOST_SKIPPED = 10
+"""Skipped tasks that the summary names; in a large workspace thousands may be."""
 IN_MEMORY = 1 << 20
 """Bytes of one task's kept output that stay in memory; more goes to an unlinked file."""
 
@@ -181,10 +183,14 @@ class Plain:
         if event.signal is not None:
             self._line(f"stopped by {text.SIGNALS.get(event.signal, event.signal)}", "dim")
         self._line(f"{text.counts(event.outcomes)} in {text.duration(event.seconds)}", "dim")
-        for status in ("skipped", "failed"):
-            for result in event.outcomes:
-                if result.status == status:
-                    self._outcome(result)
+        skipped = [result for result in event.outcomes if result.status == "skipped"]
+        for result in skipped[:MOST_SKIPPED]:
+            self._outcome(result)
+        if len(skipped) > MOST_SKIPPED:
+            self._line(f"- and {len(skipped) - MOST_SKIPPED} more skipped", "skipped")
+        for result in event.outcomes:
+            if result.status == "failed":
+                self._outcome(result)
 
     def _mode(self, task: TaskId) -> Mode:
         return mode_of(task, self._run, ci=self._ci) if self._run else "raw"

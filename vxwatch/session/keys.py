@@ -26,11 +26,15 @@ class KeyRing:
         index: "FileIndex",
         environ: Mapping[str, str],
         arguments: tuple[str, ...],
+        *,
+        whole_projects: bool,
     ) -> None:
+        """`whole_projects`: keys are compared, so a task without declared inputs needs its files."""
         self._plan = plan
         self._index = index
         self._environ = environ
         self._arguments = arguments
+        self._whole_projects = whole_projects
         self._keys: dict[TaskId, str] = {}
         self._runs: dict[TaskId, int] = {}
 
@@ -55,7 +59,7 @@ class KeyRing:
             task = self._task(task_id)
             self._keys[task_id] = task_key(
                 task,
-                files=self._index.inputs(task_id),
+                files=self._files(task),
                 upstream=self._upstream(task_id),
                 environ=self._environ,
                 arguments=self._forwarded(task_id),
@@ -71,6 +75,11 @@ class KeyRing:
             environ=self._environ,
             arguments=self._forwarded(task_id),
         ).hex
+
+    def _files(self, task: "Task") -> "Mapping[str, str]":
+        if task.inputs is None and not self._whole_projects:
+            return {}
+        return self._index.inputs(task.id)
 
     def _upstream(self, task_id: "TaskId") -> "dict[TaskId, str]":
         return {task: self._told(task) for task in self._plan.graph.dependencies[task_id]}

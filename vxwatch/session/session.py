@@ -117,7 +117,13 @@ class Session:
         """List the files of the plan's tasks; the first keys can be made then."""
         lister = Git(self.workspace.root).tracked_and_untracked
         self.index = FileIndex(self.workspace.root, self.affected, self.ignores, lister)
-        self.keys = KeyRing(self.plan, self.index, self.environ, self.options.arguments)
+        self.keys = KeyRing(
+            self.plan,
+            self.index,
+            self.environ,
+            self.options.arguments,
+            whole_projects=self.options.verb == "watch",
+        )
 
     async def replace(self, plan: "Plan") -> None:
         """Take up another plan of the same workspace; servers that are not in it are ended."""
