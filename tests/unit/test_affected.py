@@ -161,6 +161,45 @@ def test_an_output_is_no_edit_unless_a_task_takes_it_that_does_not_wait_for_its_
     assert affected().generated(path) is generated
 
 
+@pytest.mark.parametrize(
+    ("directory", "requested", "closed"),
+    [
+        ("packages/ui/dist", "", True),
+        ("packages/ui/dist/deep", "", True),
+        ("packages/ui", "", False),
+        ("packages/ui/src", "", False),
+        ("packages/web/dist", "web#size", True),  # size waits for the writer
+        ("packages/web/dist", "", False),  # audit takes every .ts there and waits for nothing
+        ("packages/web/dist", "ui#build", True),
+        ("public/web", "web#size", True),
+        ("public/web", "", False),  # the root's lint takes all
+        ("public", "web#size", False),
+        ("packages/web/src/gen", "web#build", True),
+        ("packages/web/docs/dist", "", False),
+    ],
+)
+def test_a_directory_is_closed_where_tasks_write_all_of_it_and_nobody_else_looks(
+    directory: str, requested: str, closed: bool
+) -> None:
+    assert affected(*requested.split()).closed(directory) is closed
+
+
+def test_a_directory_in_which_a_server_watches_is_not_closed() -> None:
+    tasks = {"build": cached("src", outputs=writes("out/**")), "dev": server("out/*.js")}
+    space = workspace(project("p", tasks))
+    assert not Affected(space, plan(space, ["p#build", "p#dev"])).closed("p/out")
+    tasks["dev"] |= {"depends_on": ("build",)}
+    space = workspace(project("p", tasks))
+    assert Affected(space, plan(space, ["p#dev"])).closed("p/out")
+
+
+def test_outputs_by_ending_close_nothing() -> None:
+    space = workspace(project("p", {"build": cached("src", outputs=writes("out/*.js", "gen/*"))}))
+    found = Affected(space, plan(space, ["p#build"]))
+    assert not found.closed("p/out")
+    assert not found.closed("p/gen")
+
+
 def test_an_output_of_a_task_that_is_not_planned_is_an_input_where_it_is_declared() -> None:
     space = workspace(
         project("p", {"build": cached("src", outputs=writes("out")), "pack": cached("out")})

@@ -165,10 +165,12 @@ class FileIndex:
         before = {path for path in self._ignored if path in known or path in named}
         self._ignored -= before
         found = self._find(places, named & self._literals)
-        moved = known - found | (before ^ self._ignored) & known
+        moved = (known - found) | (known & (before ^ self._ignored))
         for path in moved:
             self._record.drop(path)
-        return moved | {path for path in found - known | moved & found if self._record.look(path)}
+        return moved | {
+            path for path in (found - known) | (found & moved) if self._record.look(path)
+        }
 
     def _find(self, places: Sequence[str], named: Collection[str]) -> set[str]:
         """The files that count below some places, and these `named` ones, there or not."""
@@ -187,7 +189,10 @@ class FileIndex:
             if self._affected.concerns(path) and not self._affected.generated(path)
         ]
         entered = [
-            path for path in directories if path in self._around or self._affected.concerns(path)
+            path
+            for path in directories
+            if path in self._around
+            or (self._affected.concerns(path) and not self._affected.closed(path))
         ]
         ignored = self._ask(concerned + entered)
         named = self._named_though(ignored.intersection(concerned))

@@ -9,6 +9,7 @@ of the environment stay as hashes, because they may be secrets.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import xxhash
 
@@ -128,7 +129,7 @@ def _fold(
         facts["arguments"] = json.dumps(list(arguments))
     text = json.dumps(facts, sort_keys=True)
     # No path and no digest holds a NUL, and none is empty: the sequence reads only one way.
-    listed = "\0".join(part for item in sorted(files.items()) for part in item)
+    listed = "\0".join(chain.from_iterable(sorted(files.items())))
     return Key(_digest(f"{text}\0{listed}"), facts, files)
 
 

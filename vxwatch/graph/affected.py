@@ -17,7 +17,16 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from vxwatch.globs import excluded
-from vxwatch.graph.places import Matchers, Outputs, Owners, Spread, inside, outermost, relative
+from vxwatch.graph.places import (
+    Matchers,
+    Outputs,
+    Owners,
+    Spread,
+    inside,
+    outermost,
+    relative,
+    upward,
+)
 from vxwatch.graph.tasks import Graph
 from vxwatch.model import Globs, Project, Task, TaskId, Workspace
 
@@ -33,6 +42,8 @@ LOCKFILES = frozenset(
     }
 )
 """Files at the root of the workspace that are an input of every task with declared inputs."""
+
+_ANY = "\x1f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,17 @@ class Affected:
             for task in self.takers(path)
         )
 
+    def closed(self, directory: str) -> bool:
+        """Whether no file in the directory can be an edit: whatever is there, tasks wrote it.
+
+        Says so only where one task declares all of it, and where no task that does not depend
+        on that one takes files in that part of the workspace.
+        """
+        # A pattern that matches a name which none spells out matches every name.
+        inner = f"{directory}/{_ANY}"
+        writers = {*self.writers(inner)}.intersection(self.writers(f"{inner}/{_ANY}"))
+        return any(not any(self._strangers(directory, writer)) for writer in writers)
+
     def concerns(self, path: str) -> bool:
         """Whether a task of the graph may take the path: it need not be listed otherwise."""
         owner = self._owners.of(path)
@@ -204,6 +226,18 @@ class Affected:
                 found["", task.inputs.workspace_files] = None
         return found
 
+    def _strangers(self, directory: str, writer: TaskId) -> Iterator[Task]:
+        """The tasks that may take files in the directory and do not depend on the writer."""
+        owner = self._owners.of(f"{directory}/{_ANY}")
+        near = [] if owner is None else self._local.get(owner.name, [])
+        wide = [self._tasks[task] for task in self._wide.near(directory)]
+        for task in (*near, *wide):
+            if task.id in self._above(writer) or (task.inputs is None and not task.persistent):
+                continue
+            own, elsewhere = self.roots(task.id)
+            if any(_meet(root, directory) for root in (*own, *elsewhere)):
+                yield task
+
     def _reads(self, task: Task, inputs: Globs, path: str, *, ignored: bool) -> bool:
         wide = inputs.workspace_files
         return (
@@ -254,6 +288,10 @@ class Affected:
 
     def _rooted(self, project: Project, patterns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(inside(project, root) for root in self._matchers[patterns].roots())
+
+
+def _meet(this: str, that: str) -> bool:
+    return this in upward(that) or that in upward(this)
 
 
 def _wide_outputs(workspace: Workspace) -> Iterator[tuple[TaskId, tuple[str, ...]]]:

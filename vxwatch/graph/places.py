@@ -76,6 +76,15 @@ class Spread:
         """The places outside of which nothing matches."""
         return self._at.keys()
 
+    def near(self, directory: str) -> Iterable[TaskId]:
+        """The tasks whose patterns may match below a directory, each once."""
+        found: dict[TaskId, None] = {}
+        for place, declared in self._at.items():
+            if place in upward(directory) or directory in upward(place):
+                for _, tasks in declared:
+                    found.update(dict.fromkeys(tasks))
+        return found
+
     def tasks(self, path: str) -> Iterable[TaskId]:
         """The tasks whose patterns match the path, each once."""
         if not self._at:
