@@ -11,6 +11,7 @@ come from different threads.
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from vxwatch.cache.content import Clock
 from vxwatch.cache.record import Record
@@ -20,7 +21,9 @@ from vxwatch.globs import excluded
 from vxwatch.graph.affected import LOCKFILES, Affected
 from vxwatch.graph.places import outermost, upward
 from vxwatch.model import TaskId
-from vxwatch.workspace.git import Ignores
+
+if TYPE_CHECKING:
+    from vxwatch.workspace.git import Ignores
 
 Lister = Callable[[Sequence[str]], Iterable[str]]
 """Gives the files below some directories: tracked, and untracked but not ignored."""
@@ -36,7 +39,7 @@ class FileIndex:
         self,
         root: str,
         affected: Affected,
-        ignores: Ignores,
+        ignores: "Ignores",
         lister: Lister,
         clock: Clock = time.time_ns,
     ) -> None:
