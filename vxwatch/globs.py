@@ -63,6 +63,15 @@ def rooted(directory: str, patterns: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def compile_exact(patterns: Iterable[Parts]) -> re.Pattern[str]:
+    """An expression whose full matches are the paths that one of the split patterns names.
+
+    What a named directory holds is not matched.
+    """
+    found = [_stars(p) if _FINER.isdisjoint("".join(p)) else _translate(p) for p in patterns]
+    return re.compile("|".join(f"(?:{expression})" for expression in found), re.DOTALL)
+
+
 class Matcher:
     """An ordered list of patterns, ready to match. Holds no more than its patterns."""
 
@@ -188,7 +197,9 @@ class _Group:
         if not self._wild:
             return False
         if self._expression is None:
-            self._expression = _compile([form for p in self._wild for form in _with_content(p)])
+            self._expression = compile_exact(
+                [form for p in self._wild for form in _with_content(p)]
+            )
         return self._expression.fullmatch(path) is not None
 
 
@@ -220,7 +231,7 @@ class _Names:
         if path.rpartition("/")[2] not in self.last_parts:
             return False
         if self._expression is None:
-            self._expression = _compile(self._wild)
+            self._expression = compile_exact(self._wild)
         return self._expression.fullmatch(path) is not None
 
 
@@ -252,11 +263,6 @@ def _root(parts: Parts) -> str:
 def _with_content(parts: Parts) -> list[Parts]:
     """The pattern, and, where it may name a directory, the pattern of what that holds."""
     return [parts] if literal(parts[-1]) is None else [parts, (*parts, "**")]
-
-
-def _compile(patterns: Iterable[Parts]) -> re.Pattern[str]:
-    found = [_stars(p) if _FINER.isdisjoint("".join(p)) else _translate(p) for p in patterns]
-    return re.compile("|".join(f"(?:{expression})" for expression in found), re.DOTALL)
 
 
 def _stars(parts: Parts) -> str:

@@ -8,14 +8,11 @@ it are read instead. What never counts (`globs.excluded`) is left out in either 
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from vxwatch import globs
 from vxwatch.errors import UserError
 from vxwatch.process.command import Conversation, ConversationError, capture
-
-if TYPE_CHECKING:
-    from vxwatch.workspace.gitignore import Rules
+from vxwatch.workspace.gitignore import Rules
 
 _GIT = (
     "git",
@@ -69,7 +66,7 @@ class Git:
         Repositories inside the workspace are listed by their own rules.
         """
         if not self.present:
-            rules = _rules(self.root)
+            rules = Rules(self.root)
             return sorted({path for root in roots for path in rules.files(root)})
         walls = _Walls(self.root)
         own: list[str] = []
@@ -136,7 +133,7 @@ class Ignores:
         if self._present is None:
             self._present = _answers(self._root)
         if not self._present:
-            self._rules = self._rules or _rules(self._root)
+            self._rules = self._rules or Rules(self._root)
             return found | set(filter(self._rules.ignored, asked))
         walls = _Walls(self._root)
         by_repository: dict[str, dict[str, list[str]]] = {}
@@ -244,12 +241,6 @@ def _top(root: str) -> str | None:
             return None
         root = os.path.dirname(root)
     return root
-
-
-def _rules(root: str) -> "Rules":
-    from vxwatch.workspace.gitignore import Rules  # noqa: PLC0415 - pathspec, outside of git only
-
-    return Rules(root)
 
 
 def _concerns(path: str, roots: Iterable[str]) -> bool:

@@ -2,18 +2,18 @@
 
 Reads the files below the root as they are met and keeps them until `reset`. A rule of a deeper
 file wins, and nothing below an ignored directory comes back, as gitignore(5) has it. Rules of
-the user (`core.excludesFile`) are git's own and not known here. Loads pathspec, so it is
-imported only outside of git.
+the user (`core.excludesFile`) are git's own and not known here.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
-
-from pathspec import GitIgnoreSpec
+from typing import NamedTuple
 
 from vxwatch import globs
 
 _FILE = ".gitignore"
+_UNFINISHED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 
 
 class Rules:
@@ -21,7 +21,7 @@ class Rules:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._specs: dict[str, GitIgnoreSpec | None] = {}
+        self._specs: dict[str, list[_Rule]] = {}
         self._directories: dict[str, bool] = {"": False}
 
     def reset(self) -> None:
@@ -64,29 +64,50 @@ class Rules:
 
     def _decides(self, path: str, directory: bool) -> bool:
         """What the deepest rule that speaks of a path says of it."""
-        above = path.rpartition("/")[0]
-        while True:
-            spec = self._spec(above)
-            if spec is not None:
-                name = path[len(above) + 1 :] if above else path
-                verdict = spec.check_file(f"{name}/" if directory else name).include
-                if verdict is not None:
-                    return verdict
-            if not above:
-                return False
+        above = path
+        while above:
             above = above.rpartition("/")[0]
+            name = path[len(above) + 1 :] if above else path
+            for rule in self._spec(above):
+                if (directory or not rule.directory) and rule.names.fullmatch(name):
+                    return rule.ignores
+        return False
 
-    def _spec(self, directory: str) -> GitIgnoreSpec | None:
+    def _spec(self, directory: str) -> "list[_Rule]":
+        """The rules of one directory, the last one first."""
         if directory not in self._specs:
             prefix = f"{directory}/" if directory else ""
             try:
                 with open(f"{self._root}/{prefix}{_FILE}", "rb") as stream:
-                    lines = os.fsdecode(stream.read()).splitlines()
-                self._specs[directory] = GitIgnoreSpec.from_lines(lines)
+                    lines = os.fsdecode(stream.read()).removeprefix("\ufeff").split("\n")
             except OSError:
-                self._specs[directory] = None
+                lines = []
+            rules = (_rule(line.removesuffix("\r")) for line in reversed(lines))
+            self._specs[directory] = [rule for rule in rules if rule]
         return self._specs[directory]
 
     def _is_directory(self, path: str) -> bool:
         full = f"{self._root}/{path}"
         return os.path.isdir(full) and not os.path.islink(full)
+
+
+class _Rule(NamedTuple):
+    """One line: which names below its file's directory, only directories?, ignored or not."""
+
+    names: re.Pattern[str]
+    directory: bool
+    ignores: bool
+
+
+def _rule(line: str) -> _Rule | None:
+    """The rule of a line, or None if it has none (gitignore(5), "Pattern format")."""
+    text = re.sub(r"(?<!\\) +$", "", line)
+    negative = text.startswith("!")
+    body = text[1:] if negative else text
+    name = body.removesuffix("/")
+    if _UNFINISHED.search(name) or text.startswith("#"):
+        return None
+    if not {"", "."}.isdisjoint(name.removeprefix("/").split("/")):
+        return None
+    parts = globs.split(name if "/" in name else f"**/{name}")
+    return _Rule(globs.compile_exact([parts]), body.endswith("/"), not negative)
