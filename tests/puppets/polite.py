@@ -11,34 +11,33 @@ import threading
 import time
 
 
-class StopError(Exception):
-    """It is to end."""
-
-
 def stop(*_: object) -> None:
-    raise StopError
+    server.shutdown(socket.SHUT_RDWR)
 
 
 def answer(client: socket.socket) -> None:
-    path = client.recv(4096).split(b" ")[1].decode()
+    request = client.recv(4096)
+    if not request:
+        return client.close()
+    path = request.split(b" ")[1].decode()
     if path == "/slow":
         time.sleep(0.3)
     body = f"{sys.argv[2]} {path}".encode() + b"." * ((4 << 20) if path == "/big" else 0)
     client.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    client.close()
+    return client.close()
 
 
-signal.signal(signal.SIGTERM, stop)
 server = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=128)
+signal.signal(signal.SIGTERM, stop)
 print("READY", flush=True)
 threads = []
-try:
-    while True:
+while True:
+    try:
         connection, _ = server.accept()
-        threads.append(threading.Thread(target=answer, args=(connection,)))
-        threads[-1].start()
-except StopError:
-    server.close()
+    except OSError:
+        break
+    threads.append(threading.Thread(target=answer, args=(connection,)))
+    threads[-1].start()
 for thread in threads:
     thread.join()
 os._exit(0)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from vxwatch.process.relay import Relay
 
 SETTLE = 0.03
-"""Seconds that a server gets to accept a connection that has reached it, before it is stopped."""
+"""Seconds that a server gets to accept a connection that has reached it, before it is stopped.
+
+On a busy machine it gets more: twice the time that the connection itself took to get there.
+"""
 REACH = 2.0
 """Seconds that a connection gets to reach its server before that is stopped all the same."""
 
@@ -136,7 +139,7 @@ class _Relays:
     def __init__(self, nursery: "Nursery") -> None:
         self._nursery = nursery
         self._carried: dict[asyncio.Task[None], Relay | None] = {}
-        self._last = 0.0
+        self._settled = 0.0
         self._drained = asyncio.Event()
         self._drained.set()
 
@@ -149,11 +152,13 @@ class _Relays:
     async def _carry(self, connection: socket.socket, init: int | None, port: int) -> None:
         task = asyncio.current_task()
         assert task is not None
+        begun = task.get_loop().time()
         # Without a process to carry it, the connection is closed, which is all its client can be told.
         with contextlib.suppress(OSError, NurseryLostError):
             relay = self._carried[task] = await self._nursery.relay(connection, init, port)
             await relay.connected
-            self._last = asyncio.get_running_loop().time()
+            now = task.get_loop().time()
+            self._settled = max(self._settled, now + SETTLE + 2 * min(now - begun, 0.5))
             await relay.done
 
     async def settle(self) -> None:
@@ -163,7 +168,7 @@ class _Relays:
         if on_the_way:
             await asyncio.wait(on_the_way, timeout=REACH)
             await asyncio.sleep(0)
-        await asyncio.sleep(self._last + SETTLE - asyncio.get_running_loop().time())
+        await asyncio.sleep(self._settled - asyncio.get_running_loop().time())
 
     async def drain(self, grace: float) -> None:
         """Wait for the connections of now to end, then cut them; later ones are left alone."""
