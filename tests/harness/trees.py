@@ -1,9 +1,8 @@
 """Launches shell commands in a nursery and keeps what they write."""
 
 import asyncio
-import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +11,7 @@ from vxwatch.process.nursery import Launch, Nursery
 from vxwatch.process.pipes import Stream
 from vxwatch.process.tree import Exit, Tree
 
-ENVIRONMENT = {"PATH": os.environ["PATH"]}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 
 class Heard:
@@ -49,6 +48,13 @@ async def end(tree: Tree, sig: int = signal.SIGTERM, grace: float = 20.0) -> Exi
     """Stop the tree with nobody in a hurry; fails when that takes far too long."""
     async with asyncio.timeout(patience(grace + 10)):
         return await tree.stop(sig, grace, asyncio.Event())
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    """Wait for a fact of which nothing tells."""
+    async with asyncio.timeout(patience(10)):
+        while not fact():  # noqa: ASYNC110  # no event tells of another process
+            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

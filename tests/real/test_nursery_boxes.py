@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.harness.processes import alive
-from tests.harness.trees import ENVIRONMENT, Heard, end
+from tests.harness.trees import ENVIRONMENT, Heard, end, until
 from tests.harness.waiting import patience
 from vxwatch.process.nursery import Launch, Nursery
 
@@ -91,8 +91,9 @@ def test_a_deaf_box_is_killed_with_all_that_is_in_it() -> None:
             tree = await nursery.launch(boxed_sh(command), heard)
             await heard.until(b"up\n")
             assert tree.init is not None
-            inside = _members(tree.init)
-            assert len(inside) >= 4
+            init = tree.init
+            await until(lambda: len(_members(init)) >= 5)
+            inside = _members(init)
             ended = await end(tree, grace=0.1)
             assert (ended.code, ended.started) == (128 + signal.SIGKILL, True)
             assert not any(alive(pid) for pid in inside)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.harness.processes import descendants
-from tests.harness.trees import Heard, end
+from tests.harness.trees import Heard, end, until
 from tests.harness.waiting import patience
 from tests.real.test_nursery_boxes import box
 from vxwatch.process.nursery import Nursery
@@ -61,12 +61,6 @@ def helpers(nursery: Nursery, tree: Tree) -> list[str]:
     with open(f"/proc/{nursery._process.pid}/task/{nursery._process.pid}/children") as file:
         children = {int(pid) for pid in file.read().split()} - {tree.pid}
     return [seen.line for seen in descendants() if seen.pid in children]
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(patience(10)):
-        while not fact():  # noqa: ASYNC110  # no event tells of another process
-            await asyncio.sleep(0.01)
 
 
 async def say(nursery: Nursery, tree: Tree, text: bytes) -> tuple[bytes, Relay]:

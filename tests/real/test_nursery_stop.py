@@ -6,24 +6,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.harness.processes import alive
-from tests.harness.trees import Heard, end, running, sh
+from tests.harness.trees import Heard, end, running, sh, until
 from tests.harness.waiting import patience
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import Tree
 
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"
 POLITE = "trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.05; done"
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(patience(10)):
-        while not fact():  # noqa: ASYNC110  # no event tells of another process
-            await asyncio.sleep(0.005)
 
 
 def test_a_polite_tree_runs_its_traps() -> None:
