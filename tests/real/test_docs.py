@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import fastjsonschema
 import pytest
 
+from vxwatch.cli.app import vx
+
 ROOT = os.path.realpath(os.path.join(__file__, "../../.."))
 PAGES = sorted(["README.md", "CHANGELOG.md", *glob.glob("docs/*.md", root_dir=ROOT)])
 SCHEMA = os.path.join(ROOT, "vxwatch/config/vx.schema.json")
@@ -54,3 +56,16 @@ def test_the_configs_it_shows_are_valid(page: str) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(read("README.md").splitlines()) <= 300
+
+
+def test_the_readme_names_the_options_that_there_are() -> None:
+    rows = re.findall(r"^\| `(--[a-z]+).*?` \| ([a-z, ]+) \|", read("README.md"), re.MULTILINE)
+    named = {(verb, option) for option, verbs in rows for verb in verbs.split(", ")}
+    there_are = {
+        (verb, option)
+        for verb, command in vx.commands.items()
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+    assert named == there_are
