@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
+from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, RunEnded, RunStarted
@@ -131,11 +132,11 @@ def _seconds(text: str, name: str) -> float:
 def _concurrency(text: str | None) -> int | None:
     if text is None:
         return None
-    number = text.removesuffix("%")
-    if not number.isdecimal() or int(number) == 0:
-        message = f"--concurrency: expected a count or a share, got {text!r}"
-        raise UserError("bad-concurrency", message, "write 4, or 50% of the cores")
-    return int(number) if number == text else max(1, int(number) * (os.cpu_count() or 1) // 100)
+    try:
+        return tasks_at_once(text, os.cpu_count() or 1)
+    except ValueError as error:
+        message = f"--concurrency: {error}, got {text!r}"
+        raise UserError("bad-concurrency", message) from None
 
 
 def _heed(numbers: list[signal.Signals]) -> None:

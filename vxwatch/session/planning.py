@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from vxwatch.model import TaskId, Workspace
 
 
+FEWEST_AT_ONCE = 4
+"""Tasks at once where nobody says otherwise and cores are few: many tasks wait more than they compute."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The command line of `vx run` or `vx watch`, checked.
@@ -56,7 +60,8 @@ class Plan:
 
     def concurrency(self, options: Options) -> int:
         """How many tasks may run at once."""
-        return options.concurrency or self.workspace.concurrency or os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0))
+        return options.concurrency or self.workspace.concurrency or max(FEWEST_AT_ONCE, cores)
 
 
 def make_plan(options: Options, tolerate: Callable[[UserError], None] | None = None) -> Plan:

@@ -1,0 +1,126 @@
+"""What the options of `vx run` choose: arguments, order, width, and what a failure stops."""
+
+import json
+import os
+
+import pytest
+
+from tests.harness.workspace import Workspace
+
+
+def test_arguments_after_the_dashes_reach_the_requested_task_alone(ws: Workspace) -> None:
+    ws.task("dep", 'printf "dep:%s\\n"')
+    ws.task("say", 'printf "<%s>\\n"', after=["dep"])
+    done = ws.vx("run", "say", "--", "--all", "two words", "$HOME", "it's", "")
+    assert done.code == 0, done.text
+    assert done.out.splitlines()[:5] == ["<--all>", "<two words>", "<$HOME>", "<it's>", "<>"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "ran"),
+    [("never", {"bad"}), ("deps-ok", {"bad", "free"}), ("always", {"bad", "free", "above"})],
+)
+def test_what_still_runs_after_a_failure_is_chosen(ws: Workspace, mode: str, ran: set[str]) -> None:
+    ws.task("bad", 'echo run >> "$LOGS/bad"; exit 3')
+    ws.task("above", 'echo run >> "$LOGS/above"', after=["bad"])
+    ws.task("free", 'echo run >> "$LOGS/free"')
+    words = ["run", "bad", "above", "free", "--concurrency", "1", "--continue", mode]
+    done = ws.vx(*words)
+    assert done.code == 3
+    assert {name for name in ("bad", "above", "free") if ws.runs(name)} == ran
+    if mode != "always":
+        assert "above skipped, because" in done.text
+
+
+def test_no_more_tasks_run_at_once_than_asked_for(ws: Workspace) -> None:
+    alone = 'mkdir "$LOGS/lock" || exit 9; sleep 0.1; rmdir "$LOGS/lock"'
+    for name in ("a", "b", "c"):
+        ws.task(name, alone)
+    done = ws.vx("run", "a", "b", "c", "--concurrency", "1")
+    assert done.code == 0, done.text
+
+
+@pytest.fixture
+def many(ws: Workspace) -> Workspace:
+    """Three packages: app needs lib; tool has no build."""
+    ws.write("package.json", json.dumps({"name": "root", "workspaces": ["packages/*"]}))
+    for name, needs in (("app", {"lib": "*"}), ("lib", {}), ("tool", {})):
+        manifest = {"name": name, "dependencies": needs}
+        ws.write(f"packages/{name}/package.json", json.dumps(manifest))
+        table = "test" if name == "tool" else "build"
+        log = os.path.join(ws.logs, "order")
+        ws.write(
+            f"packages/{name}/vx.toml",
+            f"[tasks.{table}]\ncommand = 'echo {name} >> {log}; echo out-of-{name}'\n"
+            "depends_on = ['^build']\n",
+        )
+    return ws
+
+
+def _order(ws: Workspace) -> list[str]:
+    with open(os.path.join(ws.logs, "order")) as file:
+        return file.read().split()
+
+
+@pytest.mark.parametrize(
+    ("words", "cwd", "order"),
+    [
+        (["build"], "packages/app", ["lib", "app"]),
+        (["lib#build"], "packages/app", ["lib"]),
+        (["build", "--all"], "", ["lib", "app"]),
+        (["build", "--filter", "l*"], "", ["lib"]),
+        (["build", "--filter", "./packages/app"], "", ["lib", "app"]),
+        (["build", "test", "--all"], "packages/tool", ["lib", "app", "tool"]),
+    ],
+)
+def test_projects_are_chosen_by_place_name_and_filter(
+    many: Workspace, words: list[str], cwd: str, order: list[str]
+) -> None:
+    done = many.vx("run", *words, "--concurrency", "1", cwd=cwd)
+    assert done.code == 0, done.text
+    ran = _order(many)
+    assert sorted(ran) == sorted(order)
+    assert ran.index(order[0]) == 0
+
+
+def test_a_broad_run_has_a_line_for_each_task_and_no_output_of_good_ones(many: Workspace) -> None:
+    done = many.vx("run", "build", "--all")
+    assert "lib#build ran" in done.out
+    assert "app#build ran" in done.out
+    assert "out-of-" not in done.out
+    assert done.out.rstrip().splitlines()[-1].startswith("2 ran in ")
+
+
+def test_show_lists_tasks_and_resolves_one(many: Workspace) -> None:
+    assert "app#build" in many.vx("show").out
+    one = json.loads(many.vx("show", "build", "--format", "json", cwd="packages/app").out)
+    assert one["id"] == "app#build"
+    assert one["depends_on"] == ["lib#build"]
+    everything = json.loads(many.vx("show", "--format", "json").out)
+    assert {project["name"] for project in everything["projects"]} >= {"app", "lib", "tool"}
+
+
+def test_info_tells_versions_and_whether_this_host_can_sandbox(many: Workspace) -> None:
+    told = json.loads(many.vx("info", "--format", "json").out)
+    assert told["workspace"] == os.path.realpath(many.path)
+    assert set(told["programs"]) == {"bwrap", "socat", "git"}
+    assert told["sandbox"]
+    assert told["vx"]
+
+
+def test_ci_frames_the_output_of_every_task(many: Workspace) -> None:
+    many.environment["CI"] = "1"
+    done = many.vx("run", "build", cwd="packages/app")
+    lines = done.out.splitlines()
+    at = next(i for i, line in enumerate(lines) if "lib#build ran" in line)
+    assert lines[at + 1] == "out-of-lib"
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize("value", ["x", "-1s", "5"])
+def test_a_bad_grace_is_one_line_with_what_is_expected(ws: Workspace, value: str) -> None:
+    ws.task("ok", "true")
+    ws.environment["VX_KILL_GRACE"] = value
+    done = ws.vx("run", "ok")
+    assert done.code == 2
+    assert done.err.startswith("vx: VX_KILL_GRACE: expected")
