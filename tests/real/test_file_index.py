@@ -348,6 +348,29 @@ def test_what_a_task_declares_as_output_is_no_edit(root: Path, opened: Open) -> 
     assert not {"p/out/a/b.js", "p/gen.txt"} & set(index.inputs("p#t"))
 
 
+def test_patterns_of_the_whole_workspace_see_into_projects_that_are_not_planned(
+    root: Path, opened: Open
+) -> None:
+    space = workspace(
+        project("p", {"t": {"inputs": Globs((), ("libs/*/src/*.txt", "base.json"))}}),
+        project("one", {}, at="libs/one"),
+        root=str(root),
+    )
+    put(root / "libs/one/src/a.txt")
+    put(root / "libs/one/src/a.bin")
+    put(root / "base.json")
+    put(root / "loose.json")
+    index = opened(root, space=space)
+    files = {"libs/one/src/a.txt", "base.json"}
+    assert index.inputs("p#t").keys() == files | {"p/package.json"}
+    put(root / "libs/two/src/b.txt")
+    put(root / "libs/three/src/c.txt")
+    put(root / "libs/three/src/c.bin")
+    put(root / "loose.json", "2")
+    hints = {"libs/two/src/b.txt", "libs/three", "loose.json"}
+    assert index.refresh(hints) == {"libs/two/src/b.txt", "libs/three/src/c.txt"}
+
+
 def test_a_server_sees_what_its_dependency_wrote(root: Path, opened: Open) -> None:
     tasks = {
         "build": {"inputs": Globs(("src/**",)), "outputs": Globs(("dist/**",))},

@@ -264,6 +264,27 @@ def test_what_no_task_may_take_is_of_no_concern() -> None:
     assert not affected("web#build").concerns("base/ts.txt")
 
 
+@pytest.mark.parametrize(
+    ("directory", "reached"),
+    [
+        ("", True),
+        ("packages", True),
+        ("packages/ui/dist", True),  # web's build takes files of any package
+        ("packages/new/dist", True),
+        ("packages/web/docs", True),
+        ("base", True),
+        ("tools", False),
+    ],
+)
+def test_a_directory_is_reached_by_whoever_may_take_a_file_in_it(
+    directory: str, reached: bool
+) -> None:
+    assert affected("web#build").reaches(directory) is reached
+    assert affected("ui#build").reaches(directory) is (
+        directory in ("", "packages", "packages/ui/dist")
+    )
+
+
 def test_the_roots_of_a_task_are_where_its_files_lie() -> None:
     found = affected()
     own, wide = found.roots("web#build")

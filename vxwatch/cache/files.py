@@ -61,7 +61,6 @@ class FileIndex:
         self._record = Record(self._root, self._clock, self._moved)
         self._affected = affected
         self._places = affected.directories()
-        self._around = {above for place in self._places for above in upward(place)}
         self._literals = affected.literals()
         self._named = PathTree()
         for path in self._literals:
@@ -194,8 +193,7 @@ class FileIndex:
         entered = [
             path
             for path in directories
-            if path in self._around
-            or (self._affected.concerns(path) and not self._affected.closed(path))
+            if self._affected.reaches(path) and not self._affected.closed(path)
         ]
         ignored = self._ask(concerned + entered)
         named = self._named_though(ignored.intersection(concerned))

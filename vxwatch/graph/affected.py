@@ -75,6 +75,7 @@ class Affected:
             ((task.id, task.inputs.workspace_files) for task in self._cached if task.inputs),
             self._matchers,
         )
+        self._around = {above for place in self.directories() for above in upward(place)}
         self._wide_outputs = Spread(_wide_outputs(workspace), self._matchers)
         self._outputs: dict[str, Outputs] = {}
         self._downstream: dict[TaskId, frozenset[TaskId]] = {}
@@ -169,6 +170,15 @@ class Affected:
         if owner is not None and owner.name in self._local:
             return True
         return path in LOCKFILES or any(True for _ in self._wide.tasks(path))
+
+    def reaches(self, directory: str) -> bool:
+        """Whether a task of the graph may take a file somewhere below the directory."""
+        owner = self._owners.of(f"{directory}/{_ANY}")
+        return (
+            (owner is not None and owner.name in self._local)
+            or directory in self._around
+            or any(above in self._wide.roots for above in upward(directory))
+        )
 
     def roots(self, task_id: TaskId) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Where the files of a task lie: in its project, and, but for lockfiles, elsewhere."""

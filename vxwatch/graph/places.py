@@ -72,7 +72,7 @@ class Spread:
                 self._at.setdefault(root, []).append((matchers[own], sharing))
 
     @property
-    def roots(self) -> Iterable[str]:
+    def roots(self) -> Collection[str]:
         """The places outside of which nothing matches."""
         return self._at.keys()
 
