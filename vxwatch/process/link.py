@@ -67,7 +67,7 @@ class Link:
                 if not self._send(packet, copies):
                     return
             except OSError as error:  # as the nursery would tell it, had it got that far
-                self._on_message("failed", number, error.errno)
+                self._on_message("failed", number, "start", error.errno)
             self._waiting.popleft()
             _close_all(copies)
         self._loop.remove_writer(self._pair)

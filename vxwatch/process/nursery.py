@@ -37,7 +37,6 @@ from vxwatch.process.tree import LaunchError, NurseryLostError, Tree, finished
 
 __all__ = ["Launch", "Nursery", "OnOutput"]
 
-_REPORT = -1
 _END = 8.0  # seconds for the nursery to end
 _WRITE_OUT = 60.0  # seconds for a relay to end after the box it leads into
 _START = "import sys; sys.path.append(sys.argv[2]); from vxwatch.process.nursery_main import main; main(int(sys.argv[1]))"
@@ -116,7 +115,8 @@ class Nursery:
             await birth.tree.stop(signal.SIGKILL, 0, asyncio.Event())
             raise
         finally:
-            birth.close()
+            if birth.info is not None:
+                birth.info.close()
         return birth.tree
 
     async def register(self, path: str, *, untouched: bool = False) -> None:
@@ -169,9 +169,8 @@ class Nursery:
         return relay
 
     async def _born(self, launch: Launch, birth: Birth) -> None:
-        await asyncio.shield(birth.tree.born)
-        if failure := await birth.report.read():
-            raise launch_error(launch, failure)
+        if failure := await asyncio.shield(birth.tree.born):
+            raise launch_error(launch, *failure)
         if birth.info is not None:
             birth.tree.name_init(child_pid(await birth.info.read(until=b"}")))
 
@@ -187,23 +186,22 @@ class Nursery:
         given = dict(launch.fds)
         read = {}
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            for target in (_REPORT, 1, 2, *((INFO_FD, STATUS_FD) if launch.boxed else ())):
+            for target in (1, 2, INFO_FD, STATUS_FD) if launch.boxed else (1, 2):
                 read[target], given[target] = os.pipe()
                 os.set_blocking(read[target], False)
                 ours.callback(os.close, read[target])
                 theirs.callback(os.close, given[target])
-            report = given.pop(_REPORT)
             body = os.memfd_create("vx-launch")
             theirs.callback(os.close, body)
             _write_all(body, body_of(launch, mark, tuple(given)))
-            self._post("spawn", number, descriptors=(body, report, *given.values()))
+            self._post("spawn", number, descriptors=(body, *given.values()))
             ours.pop_all()
         pumps = [Pump(read[1], "stdout", on_output), Pump(read[2], "stderr", on_output)]
         tree = Tree(self._link, number, mark, pumps, read.get(STATUS_FD))
         self._trees[number] = tree
         tree.gone.add_done_callback(lambda _: self._forget(number, tree))
         info = Report(read[INFO_FD]) if launch.boxed else None
-        return Birth(tree, Report(read[_REPORT]), info)
+        return Birth(tree, info)
 
     def _forget(self, number: int, tree: Tree) -> None:
         """The tree is gone. Who carries into its box may write out what is left, but not forever."""

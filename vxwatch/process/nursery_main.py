@@ -11,7 +11,7 @@ waits for, so no pid can be a stranger's. It never waits for what a child does.
 A packet is a marshalled tuple, since both ends are the same interpreter; NUMBER is vx's name for
 a child. From vx, with the descriptors that come along:
 
-    spawn NUMBER                        body (a memfd: an environment outgrows a packet), report,
+    spawn NUMBER                        body (a memfd: an environment outgrows a packet),
                                         one for each of the body's targets
     init NUMBER PID                     the first process inside this box
     signal NUMBER SIGNAL                the polite signal
@@ -25,7 +25,7 @@ a child. From vx, with the descriptors that come along:
 To vx: the answers, and
 
     born NUMBER PID
-    failed NUMBER ERRNO                 nothing was forked
+    failed NUMBER STEP ERRNO            nothing was started
     exit NUMBER CODE CPU RSS REST       REST: its group may have members left
 """
 
@@ -40,10 +40,22 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 
 from vxwatch.process import kin, netns
-from vxwatch.process.birth import IGNORED, become_helper, become_leader
+from vxwatch.process.birth import StartError, start_helper, start_leader
 from vxwatch.process.leftovers import Identity, remove
 
 MOST_DESCRIPTORS = 253  # SCM_MAX_FD, the kernel's limit for one packet
+
+
+# The nursery ends with vx and by nothing else: a supervisor may signal every process of a
+# service. Handlers, and none that is ignored, because exec takes only handlers back.
+_SHRUGGED_OFF = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)
 
 
 class Child:
@@ -108,7 +120,7 @@ class Nursery:
             if packet:
                 verb, *rest = marshal.loads(packet)  # noqa: S302  # from vx
                 if flags & socket.MSG_CTRUNC:
-                    self.say("failed", rest[0], errno.EMFILE)
+                    self.say("failed", rest[0], "start", errno.EMFILE)
                 else:
                     getattr(self, f"do_{verb}")(given, *rest)
         finally:
@@ -124,18 +136,19 @@ class Nursery:
     # Trees
 
     def do_spawn(self, given: Sequence[int], number: int) -> None:
-        """Fork the leader of a tree; from there on it reports to vx by itself."""
+        """Start the leader of a tree."""
         body = marshal.loads(os.pread(given[0], os.fstat(given[0]).st_size, 0))  # noqa: S302  # from vx
+        held = -1
         try:
             stdin, held = _stdin(body["held"])
             try:
-                pid = os.fork()
-                if pid == 0:
-                    become_leader(body, given[1], (stdin, *given[2:]))
+                pid = start_leader(body, (stdin, *given[1:]))
             finally:
                 os.close(stdin)
-        except OSError as error:
-            self.say("failed", number, error.errno)
+        except (StartError, OSError) as error:
+            if held >= 0:
+                os.close(held)
+            self.say("failed", number, getattr(error, "step", "start"), error.errno)
             return
         self.children[number] = self.unreaped[pid] = Child(number, pid, body["mark"], held)
         self.say("born", number, pid)
@@ -261,11 +274,9 @@ class Nursery:
         """Fork a helper that works in the network of this init (0: of the host)."""
         try:
             with self.box(init) as box:
-                pid = os.fork()
-                if pid == 0:
-                    become_helper(given, box, work)
+                pid = start_helper(given, box, work)
         except OSError as error:
-            self.say("failed", number, error.errno)
+            self.say("failed", number, "start", error.errno)
             return
         self.children[number] = self.unreaped[pid] = Child(number, pid)
 
@@ -318,17 +329,21 @@ def _wake_on_death() -> int:
     os.set_blocking(read, False)
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _nothing)
     return read
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 def main(link: int) -> None:
     """Serve the pair of which `link` is our end."""
     for signum in signal.valid_signals():
-        if signal.getsignal(signum) == signal.SIG_IGN:  # no task is to inherit what vx inherited
+        if signum in _SHRUGGED_OFF:
+            signal.signal(signum, _nothing)
+        elif signal.getsignal(signum) == signal.SIG_IGN:
             signal.signal(signum, signal.SIG_DFL)
-    for signum in IGNORED:
-        signal.signal(signum, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kin.become_subreaper()
     nursery = Nursery(socket.socket(fileno=link))

@@ -57,6 +57,7 @@ class NurseryLostError(Exception):
 class Tree:
     """A live tree, made by `Nursery.launch`.
 
+    `born` resolves to None, or to the step that failed and its errno; then there is no tree.
     `pid` is its leader's; `init` the first process inside its box, as the host sees it; `mark`
     the value of VX_TREE in its environment.
     """
@@ -68,7 +69,7 @@ class Tree:
         self.pid = 0
         self.init: int | None = None
         self.mark = mark
-        self.born: asyncio.Future[None] = loop.create_future()
+        self.born: asyncio.Future[tuple[str, int] | None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._link = link
         self._number = number
@@ -114,10 +115,9 @@ class Tree:
         self.pid = pid
         _resolve(self.born, None)
 
-    def on_failed(self, number: int) -> None:
-        """Nothing was forked, because of this errno."""
-        reason = f"cannot start a process: {os.strerror(number)}"
-        _fail(self.born, LaunchError(126, reason))
+    def on_failed(self, step: str, number: int) -> None:
+        """Nothing was started: this step failed with this errno."""
+        _resolve(self.born, (step, number))
         _resolve(self._exited, (126, 0.0, 0))
         _resolve(self.gone, None)
 
