@@ -11,6 +11,7 @@ import pytest
 from vxwatch.errors import ConfigError, UserError
 from vxwatch.model import Workspace
 from vxwatch.workspace.discover import find_root, load_workspace
+from vxwatch.workspace.members import Members, find_members
 
 TASK = '[tasks.build]\ncommand = "x"\n'
 Make = Callable[[Mapping[str, object]], str]
@@ -100,6 +101,15 @@ def test_workspaces_of_package_managers(files: dict[str, object], start: str, ma
     assert workspace.projects["bare"].manifest == "packages/bare/package.json"
     assert workspace.projects["bare"].tasks == {}
     assert workspace.task("ui#build").command == "x"
+
+
+def test_globs_that_lead_to_the_same_place(make: Make) -> None:
+    root = make({**MEMBERS, "package.json": {"workspaces": ["apps/*", "**/web", "apps/*"]}})
+    assert list(projects(load_workspace(root))) == ["place", "web"]
+
+
+def test_a_directory_that_cannot_be_listed_has_no_members(tmp_path: os.PathLike[str]) -> None:
+    assert find_members(f"{tmp_path}/gone", ["*"]) == Members((), ("",))
 
 
 def test_a_polyglot_workspace(make: Make) -> None:
@@ -295,6 +305,7 @@ def test_a_file_that_cannot_be_parsed_is_not_blamed_on_others(make: Make) -> Non
             "packages/b/vx.toml": "[tasks.build]\ncommand = 'x'\ndepends_on = ['a#build']\n",
             "packages/c/package.json": '{\n"name": "c",\n}',
             "packages/d/package.json": "[]",
+            "packages/e/package.json": "[" * 100_000,
         }
     )
     found = problems(root)
@@ -302,6 +313,7 @@ def test_a_file_that_cannot_be_parsed_is_not_blamed_on_others(make: Make) -> Non
         "packages/a/vx.toml:1:",
         "packages/c/package.json:3:",
         "packages/d/package.json:1:",
+        "packages/e/package.json:0:",
     ]
     assert "is not TOML: Expected ']' at the end of a table declaration" in found[0]
 

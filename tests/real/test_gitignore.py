@@ -55,6 +55,10 @@ def write_rules(root: str, chance: random.Random) -> dict[str, list[str]]:
     return written
 
 
+def test_a_directory_that_is_not_there_has_no_files(tmp_path: os.PathLike[str]) -> None:
+    assert list(Rules(f"{tmp_path}/gone").files("")) == []
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rules_say_what_git_says(seed: int, repository: str) -> None:
     chance = random.Random(seed)

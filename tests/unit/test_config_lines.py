@@ -88,6 +88,10 @@ def test_dotted(at: At, text: str) -> None:
     assert dotted(at) == text
 
 
+def test_text_that_is_no_toml_has_no_lines_and_an_end() -> None:
+    assert Lines("= 1").of(("a",)) == 0
+
+
 def test_a_dotted_name_reads_back_as_toml() -> None:
     at = ("tasks", 'a."\\b', "x y")
     assert tomllib.loads(f"{dotted(at)} = 1") == {"tasks": {'a."\\b': {"x y": 1}}}

@@ -51,8 +51,18 @@ def test_overlap_without_order() -> None:
         (task("a", ["dist/**", "!dist/sub/**"]), task("b", ["dist/sub/**"])),
         (task("a", []), task("b", ["dist/**"])),
         (task("a", Globs(("dist/**",), ("apps/app/dist/**",))),),
+        (task("a", Globs((), ("apps/app/dist/**",))), task("b", ["build/**"])),
     ],
-    ids=["after", "far after", "apart", "another project", "taken back", "none", "itself"],
+    ids=[
+        "after",
+        "far after",
+        "apart",
+        "another project",
+        "taken back",
+        "none",
+        "itself",
+        "wide apart",
+    ],
 )
 def test_no_overlap(tasks: tuple[Task, ...]) -> None:
     assert check(*tasks) == []

@@ -148,14 +148,10 @@ def _concurrency(settings: Settings) -> int | None:
 def _check_dependencies(reader: Reader, workspace: Workspace, named: Named) -> None:
     configs = {place.config.file: place.config for place in named.values() if place.config}
     for problem in check(workspace):
-        config = configs.get(problem.file)
         task = problem.field.removeprefix("tasks.").removesuffix(".depends_on")
-        if config is None:
-            reader.problems.append(problem)
-        else:
-            faults = Faults()
-            faults.add(("tasks", task, "depends_on"), problem.message, problem.hint)
-            reader.note(config, faults)
+        faults = Faults()
+        faults.add(("tasks", task, "depends_on"), problem.message, problem.hint)
+        reader.note(configs[problem.file], faults)
 
 
 def _check_outputs(reader: Reader, workspace: Workspace, named: Named) -> None:
@@ -163,8 +159,8 @@ def _check_outputs(reader: Reader, workspace: Workspace, named: Named) -> None:
     for task, field, message, hint in check_outputs(workspace, git.tracked):
         owner = workspace.task(task)
         config = named[owner.project].config
-        if config:
-            at = ("tasks", owner.name, "cache", "outputs")
-            faults = Faults()
-            faults.add((*at, field) if isinstance(config.value(at), dict) else at, message, hint)
-            reader.note(config, faults)
+        assert config is not None, "only a config declares outputs"
+        at = ("tasks", owner.name, "cache", "outputs")
+        faults = Faults()
+        faults.add((*at, field) if isinstance(config.value(at), dict) else at, message, hint)
+        reader.note(config, faults)

@@ -2,10 +2,8 @@
 
 import yaml
 
-try:
-    from yaml import CSafeLoader as SafeLoader
-except ImportError:
-    from yaml import SafeLoader  # type: ignore[assignment]
+SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The safe loader, in C where libyaml is there."""
 
 
 def read_packages(text: str) -> object:
@@ -14,7 +12,7 @@ def read_packages(text: str) -> object:
     Raises `ValueError` with the line (0 if unknown) and what is wrong.
     """
     try:
-        content = yaml.load(text, Loader=SafeLoader)
+        content = yaml.load(text, Loader=SafeLoader)  # noqa: S506 - it is the safe one
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 0
