@@ -104,10 +104,14 @@ def _children(pid: int) -> list[int]:
     # whoever needs certainty reads until the list is empty.
     found: list[int] = []
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        threads = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return found
+    for thread in threads:
+        try:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += map(int, file.read().split())
-    except (FileNotFoundError, ProcessLookupError):
-        if pid == os.getpid():
-            raise  # a kernel without this file would make every leak invisible
+        except (FileNotFoundError, ProcessLookupError):
+            if os.path.exists(f"/proc/{pid}/task/{thread}"):
+                raise  # a kernel without this file would make every leak invisible
     return found
