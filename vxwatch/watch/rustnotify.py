@@ -43,7 +43,7 @@ _Changes = set[tuple[int, str]] | Literal["signal", "stop", "timeout"] | BaseExc
 class RustNotifier:
     """A notifier by watchfiles; made on the event loop that is to be told."""
 
-    lag = 0.1
+    lag = 0.3
     settles = STEP
     bulky = True
 
