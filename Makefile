@@ -14,6 +14,7 @@ help:
 
 demo:
 	@.ci/setup demo
+	@echo 'Edit a file in fixtures/webapp and watch what happens; Ctrl-C ends it.'
 	@cd fixtures/webapp && exec ../../$(VENV)/vx watch dev test check --all
 
 test:
