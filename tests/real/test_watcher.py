@@ -16,6 +16,8 @@ import pytest
 from tests.harness.waiting import wait_for
 from tests.harness.watching import ENGINES, Heard, scratch, watching, write
 from vxwatch.watch.engines import Engine, open_watcher
+from vxwatch.watch.inotify import Inotify
+from vxwatch.watch.rustnotify import RustNotifier
 from vxwatch.watch.scope import Scope
 from vxwatch.watch.watcher import TreeWatcher
 
@@ -621,5 +623,42 @@ def test_an_unreadable_directory_is_said_and_watched_once_it_can_be(
             heard.forget()
             in_place(f"{root}/closed/f")
             await heard.until("closed/f")
+
+    run(test())
+
+
+@event_engine
+def test_a_watcher_that_cannot_open_leaves_nothing(root: str, engine: Engine) -> None:
+    def fails(path: str) -> bool:
+        raise LookupError(path)
+
+    async def test() -> None:
+        write(f"{root}/src/f")
+        with pytest.raises(LookupError):
+            async with watching(tree(root, pruned=fails), engine):
+                pass
+        wait_for(lambda: instances() == 0, "no inotify instance is left")
+
+    run(test())
+
+
+@event_engine
+def test_without_the_proof_all_is_polled(
+    root: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unproven(_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(Inotify, "ready", unproven)
+    monkeypatch.setattr(RustNotifier, "ready", unproven)
+
+    async def test() -> None:
+        write(f"{root}/src/f")
+        async with watching(tree(root), engine) as heard:
+            assert len(heard.notices) == 1
+            assert "polling" in heard.notices[0]
+            wait_for(lambda: instances() == 0, "no inotify instance is left")
+            in_place(f"{root}/src/f")
+            await heard.until("src/f")
 
     run(test())

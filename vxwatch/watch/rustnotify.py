@@ -5,7 +5,9 @@ get further instances, merged into one when it has been quiet, or when there are
 one ends only after a test file proves that everything before the new one was told. A burst
 that may have overflowed the kernel's queue, and a pause of this process, count as lost
 events, because it does not tell an overflow. A file name that is no UTF-8 breaks an instance
-for good: a new one takes over, without the directory that holds the name.
+for good: a new one takes over, without the directory that holds the name. What cannot be made
+up for: a write through a mapping is not told, and a file that is written on and on counts as
+quiet between two looks.
 """
 
 import asyncio

@@ -18,8 +18,8 @@ class Scope:
     absolute where it lies outside. `trees` are watched with everything below them,
     `directories` alone, `parents` with the directories directly in them (a member may
     appear there, and be given its manifest later). `pruned` answers for a directory inside
-    the root that it is neither watched nor descended into; it is not asked about the
-    directories that are named here, and is called on the event loop.
+    the root that it is neither watched nor descended into. A directory that is named here is
+    watched as it is named, whatever `pruned` says. It is called on the event loop.
     """
 
     root: str

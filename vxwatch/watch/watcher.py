@@ -118,16 +118,11 @@ class TreeWatcher:
 
     async def __aenter__(self) -> Self:
         """Watch every directory of the scope that is there, and see the proof of it."""
-        if self._open_notifier is not None:
-            try:
-                self._notifier = self._open_notifier(self._arrived.set, self._scratch)
-            except OSError as error:
-                self._notifier = NoEvents(error.errno or errno.EIO)
-        self._reconcile()
-        if not await self._notifier.ready():
+        try:
+            await self._open()
+        except BaseException:
             await self._notifier.aclose()
-            self._notifier = NoEvents(errno.ETIME)
-            self._reconcile()
+            raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -161,6 +156,18 @@ class TreeWatcher:
         grown = {path for path, role in self._roles.items() if role > before.get(path, Role.ANCHOR)}
         self._rescan |= {path for path in grown if os.path.dirname(path) not in grown}
         self._arrived.set()
+
+    async def _open(self) -> None:
+        if self._open_notifier is not None:
+            try:
+                self._notifier = self._open_notifier(self._arrived.set, self._scratch)
+            except OSError as error:
+                self._notifier = NoEvents(error.errno or errno.EIO)
+        self._reconcile()
+        if not await self._notifier.ready():
+            await self._notifier.aclose()
+            self._notifier = NoEvents(errno.ETIME)
+            self._reconcile()
 
     async def _wait(self) -> Raw:
         """Wait for an event, or for what the next look at the polled directories finds."""
