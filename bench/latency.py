@@ -26,7 +26,9 @@ import workspace
 FLOOR, OURS = "inotifywait", "vx"
 TOOLS = (FLOOR, "nodemon", "entr", "watchfiles", OURS, "vx sandboxed", "turbo", "turbo without npm")
 UNSEEN = 5.0
-"""Seconds after which an edit that started nothing counts as missed."""
+"""Seconds that an edit gets to start something before the next tool has its turn."""
+CALM = 0.05
+"""The share of a core below which a tool is through with its first build."""
 
 
 @dataclass(slots=True)
@@ -150,15 +152,25 @@ def running(tools: list[Tool], starts: Starts, directory: str) -> Iterator[list[
 
 
 def awake(tool: Tool, starts: Starts, patience: float = 300.0) -> bool:
-    """Whether the tool answers an edit, which it does once its first build is over."""
+    """Whether the tool answers an edit; returns when its first build is over, too."""
     deadline = time.monotonic() + patience
     number = 0
     while time.monotonic() < deadline and measure.tree(tool.tag):
         number -= 1
         tool.edit(number)
-        if starts.wait(tool.tag, number, 3.0):
+        if starts.wait(tool.tag, number, UNSEEN):
+            while time.monotonic() < deadline and used(tool, 1.0) > CALM:
+                pass
             return True
     return False
+
+
+def used(tool: Tool, seconds: float) -> float:
+    """The share of a core that a tool uses in the next seconds."""
+    tree = measure.tree(tool.tag)
+    before = measure.cpu_clocks(tree)
+    time.sleep(seconds)
+    return measure.cpu_between(before, measure.cpu_clocks(tree)) / seconds
 
 
 def rest(tools: list[Tool], seconds: float) -> None:
@@ -224,7 +236,6 @@ def measure_size(packages: int, given: argparse.Namespace, directory: str) -> No
     starts.start()
     chosen = [prepare(directory, name, packages, pipe) for name in TOOLS if name in given.only]
     with running([tool for tool in chosen if tool], starts, directory) as tools:
-        time.sleep(3.0)  # what follows a first build, a cache that is written, is no idling
         rest(tools, given.idle)
         edit_in_turns(tools, starts, given.edits, given.pause)
     by_name = {tool.name: latencies(tool, starts) for tool in tools}
