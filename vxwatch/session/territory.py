@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from vxwatch.session.planning import Plan
     from vxwatch.workspace.git import Ignores
 
-PROBE = "\x1f"
-"""A file name that no pattern spells out: what matches it matches everything beside it."""
-
 
 class Territory:
     """The scope of one plan, and the knowledge that its questions are answered from."""
@@ -53,13 +50,10 @@ class Territory:
 
     def pruned(self, path: str) -> bool:
         """Whether nothing in the directory can matter."""
-        if excluded(path) or path in self._projects:
+        if excluded(path) or self._affected.closed(path):
+            return True
+        if path in self._projects and not self._affected.reaches(path):
             return True
         if self._index is not None and self._index.holds(path):
             return False
-        return self._generated(path) or bool(self._ignores.ignored([path]))
-
-    def _generated(self, path: str) -> bool:
-        return self._affected.generated(f"{path}/{PROBE}") and self._affected.generated(
-            f"{path}/{PROBE}/{PROBE}"
-        )
+        return bool(self._ignores.ignored([path]))

@@ -47,6 +47,7 @@ class Watch:
         self._broken = False
         self._waiting: frozenset[str] = frozenset()
         self._told: set[TaskId] = set()
+        self._unseen: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Watch, run the first cycle, then react until cancelled."""
@@ -56,6 +57,7 @@ class Watch:
             session.learn()
             session.index.read()
             self._territory.know(session.index)
+            self._name_unreadable()
             projects = {task.rpartition("#")[0] for task in session.plan.graph.order}
             session.emit(Watching(len(projects)))
             await self._cycle(session.plan.graph.order, ())
@@ -77,10 +79,20 @@ class Watch:
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
         configs = self._configs.changed(paths)
         self._moved |= bool(configs)
-        changed = self._session.index.refresh(paths) | configs
+        changed = self._look(frozenset(paths) | self._unseen) | configs
         if any(path.rpartition("/")[2] == RULES for path in paths):
             self._feed.replace(self._territory.scope())
         return changed
+
+    def _look(self, paths: frozenset[str]) -> frozenset[str]:
+        """What changed among the paths; those that cannot be judged now are judged with the next."""
+        self._unseen = frozenset()
+        try:
+            return self._session.index.refresh(paths)
+        except UserError as error:
+            self._session.emit(Refused(error))
+            self._unseen = paths
+            return frozenset()
 
     def _rescan(self, tree: str) -> frozenset[str]:
         configs = self._configs.rescan(tree)
@@ -155,6 +167,7 @@ class Watch:
             RunStarted("watch", plan.requested, plan.graph.order, plan.servers, plan.broad)
         )
         session.index.read()
+        self._name_unreadable()
         self._configs.replace(plan.workspace.config_files)
         self._owners = Owners(plan.workspace.projects.values())
         self._territory = Territory(plan, session.affected, session.ignores)
@@ -173,6 +186,10 @@ class Watch:
                     config = session.workspace.projects[server.task.project].config
                     self._note(f"{task} keeps running (no restart_on in {config} names {path})")
                     break
+
+    def _name_unreadable(self) -> None:
+        for path, reason in self._session.index.unreadable.items():
+            self._note(f"{path} cannot be read ({reason}): a change of it may go unseen")
 
     def _note(self, text: str) -> None:
         self._session.emit(Notice(text))
