@@ -7,7 +7,7 @@ it are read instead. What never counts (`globs.excluded`) is left out in either 
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from vxwatch import globs
 from vxwatch.errors import UserError
@@ -80,7 +80,7 @@ class Git:
         found = self._listed(["--cached", *_OTHERS], own)
         inner = [path.rstrip("/") for path in found if path.endswith("/")] + self._submodules()
         for path in inner:
-            if _concerns(path, own):
+            if _lies_in(path, frozenset(own)) or _leads_to(f"{path}/", own):
                 files.update(self._inside(path, [""]))
         files.update(path for path in found if not path.endswith("/") and not globs.excluded(path))
         return sorted(files.difference(inner))
@@ -100,7 +100,8 @@ class Git:
         paths = dict.fromkeys(os.fsdecode(done.out).split("\0")[:-1])
         if few or "" in roots:
             return list(paths)
-        return [path for path in paths if _concerns(path, roots)]
+        wanted = frozenset(roots)
+        return [path for path in paths if _lies_in(path, wanted) or _leads_to(path, roots)]
 
     def _submodules(self) -> list[str]:
         if not os.path.lexists(f"{_top(self.root)}/.gitmodules"):
@@ -243,13 +244,17 @@ def _top(root: str) -> str | None:
     return root
 
 
-def _concerns(path: str, roots: Iterable[str]) -> bool:
-    """Whether a path lies in one of the directories, or is one, or leads to one."""
+def _lies_in(path: str, directories: Container[str]) -> bool:
+    """Whether a path is one of the directories or lies in one."""
     path = path.rstrip("/")
-    return any(
-        root in ("", path) or path.startswith(f"{root}/") or root.startswith(f"{path}/")
-        for root in roots
-    )
+    while path and path not in directories:
+        path = path.rpartition("/")[0]
+    return path in directories
+
+
+def _leads_to(path: str, directories: Iterable[str]) -> bool:
+    """Whether a path that ends with a slash, as git writes a repository, holds one of them."""
+    return path.endswith("/") and any(d.startswith(path) for d in directories)
 
 
 def _batches(paths: Sequence[str]) -> Iterable[list[str]]:
