@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.harness.trees import ENVIRONMENT, Heard, end, sh
+from vxwatch.errors import UserError
 from vxwatch.process.nursery import Launch, Nursery
 from vxwatch.process.tree import Exit, LaunchError
 
@@ -254,6 +255,21 @@ async def _read_stat(pid: int) -> list[str]:
         return file.read().rpartition(") ")[2].split()
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may have any number of processes")
+def test_without_processes_left_a_launch_fails_cleanly_and_the_next_one_works() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            tree = await nursery.launch(sh("sleep 600"), Heard())
+            pid = int((await _read_stat(tree.pid))[1])
+            limits = resource.prlimit(pid, resource.RLIMIT_NPROC, (1, 4096))
+            with pytest.raises(LaunchError, match="Resource temporarily unavailable"):
+                await nursery.launch(sh("true"), Heard())
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (min(4096, limits[1]), 4096))
+            assert (await (await nursery.launch(sh("exit 4"), Heard())).wait()).code == 4
+
+    asyncio.run(scenario())
+
+
 def test_many_launches_at_once_all_end_as_they_should() -> None:
     async def scenario() -> None:
         async with Nursery.open() as nursery:
@@ -270,6 +286,48 @@ def test_many_launches_at_once_all_end_as_they_should() -> None:
                     group.create_task(one(number))
 
     asyncio.run(scenario())
+
+
+def test_launches_asked_of_a_busy_nursery_wait_and_none_is_lost() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            await (await nursery.launch(sh("true"), Heard())).wait()
+            pid = nursery._process.pid
+            os.kill(pid, signal.SIGSTOP)
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+            try:
+                # More packets than the socket holds; registering is a packet of its own.
+                for number in range(2000):
+                    await nursery.register(f"/nowhere/{number}" + "x" * 500)
+                launches = [
+                    asyncio.create_task(nursery.launch(sh(f"exit {number}"), Heard()))
+                    for number in range(50)
+                ]
+                await asyncio.sleep(0.05)
+                assert not any(launch.done() for launch in launches)
+                os.kill(pid, signal.SIGCONT)
+                codes = [(await (await launch).wait()).code for launch in launches]
+                assert codes == list(range(50))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    asyncio.run(scenario())
+
+
+def test_without_a_place_for_its_directory_a_session_does_not_start(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(UserError) as failure:
+        run(sh("true"))
+    assert failure.value.slug == "no-temp-directory"
+    monkeypatch.undo()
+    monkeypatch.setenv("TMPDIR", "/proc")  # a directory, and for root nothing is not writable
+    monkeypatch.setattr("os.access", lambda *_: True)
+    with pytest.raises(UserError) as failure:
+        run(sh("true"))
+    assert failure.value.slug == "no-temp-directory"
 
 
 def test_the_directory_is_private_real_and_gone_at_the_end() -> None:

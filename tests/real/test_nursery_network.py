@@ -170,6 +170,24 @@ def test_a_relay_that_is_ended_cuts_its_connection(dialled: bool) -> None:
     asyncio.run(scenario())
 
 
+def test_a_relay_whose_client_never_lets_go_ends_after_its_box(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vxwatch.process.nursery._WRITE_OUT", 0.3)
+
+    async def scenario() -> None:
+        async with boxed(*server()) as (nursery, tree):
+            client, far = _pair()
+            with client:
+                relay = await nursery.relay(far, tree.init, PORT)
+                await asyncio.wait_for(relay.connected, patience(10))
+                await end(tree)
+                await asyncio.wait_for(relay.done, patience(10))
+            await until(lambda: helpers(nursery, tree) == [])
+
+    asyncio.run(scenario())
+
+
 def test_a_relay_into_a_box_that_is_gone_is_done_at_once() -> None:
     async def scenario() -> None:
         async with boxed(*server()) as (nursery, tree):

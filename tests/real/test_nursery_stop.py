@@ -12,6 +12,7 @@ import pytest
 from tests.harness.processes import alive
 from tests.harness.trees import Heard, end, running, sh, until
 from tests.harness.waiting import patience
+from vxwatch.errors import UserError
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import Tree
 
@@ -260,6 +261,28 @@ def test_everything_is_dead_when_the_block_is_left() -> None:
     assert time.monotonic() - begun < patience(5)
 
 
+def test_a_tree_that_will_not_die_is_told_and_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A process that the kernel cannot end is not to be had; a nursery that does not answer is.
+    monkeypatch.setattr("vxwatch.process.tree._FOLLOW", 0.05)
+    monkeypatch.setattr("vxwatch.process.tree._DIE", 0.05)
+
+    async def scenario() -> None:
+        async with running(DEAF) as tree:
+            nursery = int(_stat(tree.pid)[1])
+            os.kill(nursery, signal.SIGSTOP)
+            try:
+                with pytest.raises(UserError, match=f"process {tree.pid} does not end") as failure:
+                    await end(tree, signal.SIGKILL)
+            finally:
+                os.kill(nursery, signal.SIGCONT)
+            assert failure.value.slug == "process-stuck"
+
+    with contextlib.suppress(UserError):  # its end was too slow for the limits above, here again
+        asyncio.run(scenario())
+
+
 def test_an_error_in_the_block_ends_everything_and_comes_out() -> None:
     seen: list[int] = []
 
@@ -273,9 +296,13 @@ def test_an_error_in_the_block_ends_everything_and_comes_out() -> None:
     assert not alive(seen[0])
 
 
-def _state(pid: int) -> str:
+def _stat(pid: int) -> list[str]:
     with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(") ")[2][0]
+        return file.read().rpartition(") ")[2].split()
+
+
+def _state(pid: int) -> str:
+    return _stat(pid)[0]
 
 
 def _parent(nursery: Nursery) -> int:

@@ -44,6 +44,15 @@ def stat_of(pid: int) -> list[bytes] | None:
         return None
 
 
+def has_program_of_its_own(pid: int) -> bool:
+    """Whether its first child has replaced the program that it was forked with."""
+    first = children_of(pid)[:1]
+    try:
+        return bool(first) and _read(f"/proc/{first[0]}/cmdline") != _read(f"/proc/{pid}/cmdline")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def parent_of(pid: int) -> int:
     """Its parent, -1 when it is gone."""
     stat = stat_of(pid)

@@ -9,7 +9,6 @@ it, the block is cancelled, and leaving it raises `NurseryLostError`.
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -48,7 +47,7 @@ class Nursery:
     def __init__(self, socat: str) -> None:
         self.directory = ""
         self._socat = socat
-        self._session = secrets.token_hex(8)
+        self._session = os.urandom(8).hex()
         self._count = 0
         self._trees: dict[int, Tree] = {}
         self._relays: dict[int, Relay] = {}
@@ -235,7 +234,7 @@ class Nursery:
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name != "VX_TREE"},
+                env={name: value for name, value in os.environ.items() if name != kin.MARK},
                 cwd="/",
                 start_new_session=True,
             )
@@ -274,9 +273,8 @@ class Nursery:
         # our session; whatever was born in the nursery has left that.
         session = os.getsid(0)
         kin.sweep(lambda pid: kin.session_of(pid) != session, within=5.0)
-        for path, untouched in reversed(
-            self._registered.items()
-        ):  # what lies in a path comes after it
+        # What lies in a registered directory was registered after it.
+        for path, untouched in reversed(self._registered.items()):
             remove(path, untouched)
 
     def _end_relays(self) -> None:

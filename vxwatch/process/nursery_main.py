@@ -42,9 +42,7 @@ from collections.abc import Callable, Iterator, Sequence
 from vxwatch.process import kin, netns
 from vxwatch.process.birth import StartError, start_helper, start_leader
 from vxwatch.process.leftovers import Identity, remove
-
-MOST_DESCRIPTORS = 253  # SCM_MAX_FD, the kernel's limit for one packet
-
+from vxwatch.process.packets import receive
 
 # The nursery ends with vx and by nothing else: a supervisor may signal every process of a
 # service. Handlers, and none that is ignored, because exec takes only handlers back.
@@ -109,17 +107,13 @@ class Nursery:
     def answer(self) -> bool:
         """Do what one packet asks; False at the end of the pair."""
         try:
-            packet, given, flags, _ = socket.recv_fds(
-                self.link, 65536, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-            )
+            packet, given, truncated = receive(self.link)
         except ConnectionError:
             return False
-        for number in given:  # Python 3.11 ignores the flag above, and a box would inherit them
-            os.set_inheritable(number, False)
         try:
             if packet:
                 verb, *rest = marshal.loads(packet)  # noqa: S302  # from vx
-                if flags & socket.MSG_CTRUNC:
+                if truncated:
                     self.say("failed", rest[0], "start", errno.EMFILE)
                 else:
                     getattr(self, f"do_{verb}")(given, *rest)
@@ -164,9 +158,10 @@ class Nursery:
         if child.init:
             if not child.has_init():
                 return
-            # bwrap names the init before it leads a group and has a child. A polite signal
+            # bwrap names the init before it leads a group and has a child, and a child that is
+            # still a copy of its shell forgets a signal as it drops the traps. A polite signal
             # would be lost then, and nothing of the task runs yet.
-            if not kin.children_of(child.init):
+            if not kin.has_program_of_its_own(child.init):
                 kin.kill(os.kill, child.init, signal.SIGKILL)
                 return
             group = child.init
@@ -350,7 +345,6 @@ def main(link: int) -> None:
     nursery.link.set_inheritable(False)
     nursery.serve()
     kin.sweep(lambda _: True, within=5.0)
-    for path, untouched in reversed(
-        nursery.registered.items()
-    ):  # what lies in a path comes after it
+    # What lies in a registered directory was registered after it.
+    for path, untouched in reversed(nursery.registered.items()):
         remove(path, untouched)

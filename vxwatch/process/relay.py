@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 from vxwatch.process.link import Link
+from vxwatch.process.packets import receive
 from vxwatch.process.pipes import resolve
 
 
@@ -34,7 +35,7 @@ class Channel:
             await ready
         finally:
             loop.remove_reader(self._ours)
-        packet, numbers, _, _ = socket.recv_fds(self._ours, 64, 8, socket.MSG_CMSG_CLOEXEC)
+        packet, numbers, _ = receive(self._ours)
         brought = [socket.socket(fileno=number) for number in numbers]
         reason = marshal.loads(packet) if packet else None  # noqa: S302  # from our own helper
         if reason is None:
