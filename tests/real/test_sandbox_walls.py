@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.boxes import Ran, Site, live, make_site
+from tests.harness.processes import alive
+from tests.harness.waiting import wait_for
 from vxwatch.model import Sandbox, Task
 
 pytestmark = [
@@ -96,7 +98,7 @@ class TestKernel:
         (count, *own), init = (part.split() for part in ran.out.split("-"))
         assert int(count) < 10
         assert own == ["0", "1", "2", "3"]  # 3: ls itself reads the directory
-        assert len(init) == 4  # the fourth is an eventfd of bubblewrap's
+        assert init == ["0", "1", "2", "3"]  # 3: where the command's stderr goes
 
     def test_the_environment_of_the_init_is_the_tasks(self, site: Site) -> None:
         site.environ["MARK"] = "seen"
@@ -216,6 +218,17 @@ class TestEnding:
                         assert asyncio.get_running_loop().time() - begun < 15
 
         asyncio.run(stops())
+
+    def test_it_dies_with_the_process_outside(self, site: Site) -> None:
+        async def kill() -> None:
+            async with site.boxed("echo up; sleep 600") as live:
+                await live.says("up")
+                init = live.tree.init
+                assert init is not None
+                os.kill(live.tree.pid, signal.SIGKILL)
+                await asyncio.to_thread(wait_for, lambda: not alive(init), "the box is gone")
+
+        asyncio.run(kill())
 
     def test_stdin_is_at_its_end_or_held(self, site: Site) -> None:
         assert site.run("read x; echo got $?").out == "got 1\n"

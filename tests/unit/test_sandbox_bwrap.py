@@ -3,9 +3,7 @@
 from vxwatch.sandbox.bwrap import Programs, arguments, command_line
 from vxwatch.sandbox.policy import Mount
 
-PROGRAMS = Programs(
-    bwrap="/b/bwrap", sh="/b/sh", env="/b/env", setsid="/b/setsid", sleep="/b/sleep"
-)
+PROGRAMS = Programs(bwrap="/b/bwrap", sh="/b/sh", sleep="/b/sleep")
 
 
 def words(*mounts: Mount, root_user: bool = False, **descriptors: int) -> list[str]:

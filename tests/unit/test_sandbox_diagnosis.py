@@ -36,16 +36,6 @@ REFUSED = Trial(
         ),
         (replace(REFUSED, message="bwrap: Unknown option --bind-fd"), "too old", "0.10"),
         (
-            replace(
-                REFUSED,
-                message="env: unrecognized option '--default-signal=INT'",
-                user_namespace=True,
-                own_proc=True,
-            ),
-            "--default-signal",
-            "coreutils",
-        ),
-        (
             replace(REFUSED, message="odd", user_namespace=True, own_proc=True),
             "a sandboxed `true` fails: odd",
             "docs/sandbox.md",

@@ -25,41 +25,34 @@ class Programs:
 
     bwrap: str
     sh: str
-    env: str
-    setsid: str
     sleep: str
 
 
 WAITER = """\
-command=$1 sh=$2 env=$3 setsid=$4 sleep=$5 asked= task=
-pass_on() {
-  tries=500
-  while [ "$task" ] && ! kill -s $asked -- -$task 2>/dev/null; do
-    [ $tries -gt 0 ] && kill -s 0 $task 2>/dev/null || return 0
-    tries=$((tries - 1))
-    "$sleep" 0.01
+command=$1 sh=$2 sleep=$3 asked=
+others_live() {
+  for process in /proc/[0-9]*; do
+    read -r line < $process/stat || continue
+    set -- ${line##*) }
+    [ $3 = 1 ] && [ $1 != Z ] && [ $process != /proc/1 ] && return
   done
+  return 1
 }
-for signal in HUP INT QUIT TERM; do trap "asked=$signal; pass_on" $signal; done
-exec 3<&0
-"$env" --default-signal=HUP,INT,QUIT,TERM "$setsid" "$sh" -c "$command" <&3 3<&- &
-task=$! code=0
-[ -z "$asked" ] || pass_on
-while :; do
-  wait $task 2>/dev/null
-  code=$?
-  kill -s 0 $task 2>/dev/null || break
-done
-while [ "$asked" ] && kill -s 0 -- -$task 2>/dev/null; do "$sleep" 0.01; done
+trap asked=yes HUP INT QUIT TERM
+exec 3>&2 2>/dev/null
+(exec "$sh" -c "$command" 2>&3 3>&-)
+code=$?
+while [ "$asked" ] && others_live; do "$sleep" 0.01; done
 exit $code
 """
-"""The first process in the box. The box ends with it, whatever else lives, so it must not die of a
-polite signal while the command still cleans up: it passes the signal to the command's group, waits
-until that group is empty, and ends with the command's status.
+"""The first process in the box, which ends with it, whatever else lives.
 
-The group is there once `setsid` runs; before, the child is a copy of this shell that would forget
-the signal as it drops the traps. `wait` also returns for a signal; only when the command is reaped
-is its pid gone. A shell starts background commands with INT and QUIT ignored, which `env` undoes."""
+A polite signal goes to its group, and so to the command. It outlives that one itself, waits until
+nobody else is left of the group (in /proc/PID/stat the fields after the name are the state, the
+parent and the group), so that what still cleans up is not cut, and ends with the command's status.
+The command runs in the foreground: a shell would start it in the background deaf to INT and QUIT.
+Its own stderr is nowhere, as a shell remarks there that a command was ended by a signal.
+"""
 
 
 def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[str, ...]:
@@ -69,8 +62,8 @@ def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[st
         *(programs.bwrap, "--die-with-parent", "--new-session", *_NAMESPACES, "--cap-drop", "ALL"),
         *("--args", str(ARGS_FD), "--seccomp", str(FILTER_FD), *block),
         *("--info-fd", str(INFO_FD), "--json-status-fd", str(STATUS_FD)),
-        *("--", programs.sh, "-c", WAITER, "vx-box", command),
-        *(programs.sh, programs.env, programs.setsid, programs.sleep),
+        *("--as-pid-1", "--", programs.sh, "-c", WAITER, "vx-box"),
+        *(command, programs.sh, programs.sleep),
     )
 
 
