@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.harness.workspace import Workspace
+from tests.harness.workspace import Box, Workspace
 
 
 def test_arguments_after_the_dashes_reach_the_requested_task_alone(ws: Workspace) -> None:
@@ -109,7 +109,7 @@ def test_info_tells_versions_and_whether_this_host_can_sandbox(many: Workspace) 
 
 
 def test_ci_frames_the_output_of_every_task(many: Workspace) -> None:
-    many.environment["CI"] = "1"
+    many.environment = {**many.environment, "CI": "1"}
     done = many.vx("run", "build", cwd="packages/app")
     lines = done.out.splitlines()
     at = next(i for i, line in enumerate(lines) if "lib#build ran" in line)
@@ -120,7 +120,18 @@ def test_ci_frames_the_output_of_every_task(many: Workspace) -> None:
 @pytest.mark.parametrize("value", ["x", "-1s", "5"])
 def test_a_bad_grace_is_one_line_with_what_is_expected(ws: Workspace, value: str) -> None:
     ws.task("ok", "true")
-    ws.environment["VX_KILL_GRACE"] = value
+    ws.environment = {**ws.environment, "VX_KILL_GRACE": value}
     done = ws.vx("run", "ok")
     assert done.code == 2
     assert done.err.startswith("vx: VX_KILL_GRACE: expected")
+
+
+def test_two_servers_of_one_run_that_want_one_host_port_are_refused(ws: Workspace) -> None:
+    port = ws.port()
+    for name in ("one", "two"):
+        ws.server(name, ws.serve(name, port), box=Box(ports=(port,)))
+    for verb in ("run", "watch"):
+        done = ws.vx(verb, "one", "two")
+        assert done.code == 2, done.text
+        assert f"one bridges port {port} too" in done.err
+    assert ws.runs("one") == ws.runs("two") == 0

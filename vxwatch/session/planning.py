@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from vxwatch.errors import UserError
 from vxwatch.graph.tasks import Graph, plan
 from vxwatch.workspace.discover import find_root, load_workspace
+from vxwatch.workspace.ports import refuse_shared_ports
 from vxwatch.workspace.select import Selection, select
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def make_plan(options: Options, tolerate: Callable[[UserError], None] | None = N
             raise
         selection = _select(workspace, options, _known(workspace, options, tolerate))
     graph = plan(workspace, selection.tasks)
+    refuse_shared_ports(workspace, graph.order)
     commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
     return Plan(workspace, selection.tasks, graph, selection.broad, commands)
 
