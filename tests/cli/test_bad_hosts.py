@@ -11,17 +11,18 @@ from tests.harness.workspace import Box, Workspace
 pytestmark = pytest.mark.timeout(120)
 
 
+_NEEDED = ("sh", "env", "setsid", "sleep", "git", "bwrap", "socat")
+
+
 def _path_without(ws: Workspace, missing: str) -> str:
-    """A PATH on which everything of this one is, but for one program."""
+    """A PATH on which everything that vx needs is, but for one program."""
     directory = os.path.join(ws.logs, ".bin")
     os.mkdir(directory)
-    for place in os.environ["PATH"].split(":"):
-        if not os.path.isdir(place):
-            continue
-        for name in os.listdir(place):
-            link = os.path.join(directory, name)
-            if name != missing and not os.path.lexists(link):
-                os.symlink(os.path.join(place, name), link)
+    for name in _NEEDED:
+        found = shutil.which(name)
+        assert found, name
+        if name != missing:
+            os.symlink(found, os.path.join(directory, name))
     return directory
 
 

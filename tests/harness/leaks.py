@@ -18,6 +18,9 @@ from tests.harness import processes
 from tests.harness.ports import Ports, is_free
 from tests.harness.waiting import patience
 
+GRACE = 5.0
+"""Seconds that processes get after a test to finish ending."""
+
 
 class LeakCheck:
     """Snapshot before a test, comparison after it.
@@ -27,7 +30,8 @@ class LeakCheck:
     """
 
     def __init__(self, home: str, ports: Ports) -> None:
-        self.directory = os.path.join(home, "t")
+        self.directory = ""
+        self._home = home
         self._ports = ports
         self._children: frozenset[int] = frozenset()
         self._sockets: frozenset[str] = frozenset()
@@ -36,22 +40,23 @@ class LeakCheck:
     def begin(self) -> None:
         """Remember what is there and give the test a temp directory."""
         self._ports.given.clear()
-        os.mkdir(self.directory)
+        self.directory = tempfile.mkdtemp(prefix="t", dir=self._home)
         os.chmod(self.directory, 0o1777)
         self._tmpdir = os.environ.get("TMPDIR")
         self._point_to(self.directory)
         self._children = processes.children_now()
         self._sockets = frozenset(_sockets())
 
-    def end(self, grace: float = 5.0) -> list[str]:
-        """What the test left, one line each; processes get `grace` seconds to finish ending."""
-        left = self._processes(patience(grace))
-        left += [f"listening socket {name}" for name in self._listeners()]
-        left += [f"port {port}" for port in self._ports.given if not is_free(port)]
-        left += [f"temp file {path}" for path in _leftovers(self.directory)]
-        self._point_to(self._tmpdir)
-        shutil.rmtree(self.directory, ignore_errors=True)
-        return left
+    def end(self, grace: float | None = None) -> list[str]:
+        """What the test left, one line each; processes get `grace` seconds, or `GRACE`."""
+        try:
+            left = self._processes(patience(GRACE if grace is None else grace))
+            left += [f"listening socket {name}" for name in self._listeners()]
+            left += [f"port {port}" for port in self._ports.given if not is_free(port)]
+            return left + [f"temp file {path}" for path in _leftovers(self.directory)]
+        finally:
+            self._point_to(self._tmpdir)
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def _processes(self, grace: float) -> list[str]:
         end = time.monotonic() + grace

@@ -102,16 +102,15 @@ def reap(skip: Collection[int] = ()) -> None:
 def _children(pid: int) -> list[int]:
     # A child that ends while the kernel lists can hide its next sibling for this one read;
     # whoever needs certainty reads until the list is empty.
-    found: list[int] = []
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except (FileNotFoundError, ProcessLookupError):
-        return found
-    for thread in threads:
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        raise OSError("this kernel does not list children, so leaks would be invisible")
+    while True:
+        found: list[int] = []
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                    found += map(int, file.read().split())
         except (FileNotFoundError, ProcessLookupError):
-            if os.path.exists(f"/proc/{pid}/task/{thread}"):
-                raise  # a kernel without this file would make every leak invisible
-    return found
+            if os.path.exists(f"/proc/{pid}/task"):
+                continue  # a thread ended, and its children are another thread's now
+        return found

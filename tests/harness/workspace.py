@@ -307,7 +307,7 @@ def get(port: int, path: str = "/", host: str = "localhost", seconds: float = 10
         connection.close()
 
 
-def _environment() -> Mapping[str, str]:
+def _environment() -> dict[str, str]:
     """Ours, less what changes how vx talks."""
     talk = ("CI", "GITHUB_ACTIONS", "FORCE_COLOR", "NO_COLOR", "COLUMNS")
     return {k: v for k, v in os.environ.items() if k not in talk and not k.startswith("VX_")}

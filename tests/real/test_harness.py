@@ -2,10 +2,15 @@
 
 import os
 import signal
+import socket
+import subprocess
+import threading
+import tomllib
 
 import pytest
 
 from tests.harness.ports import Ports, is_free
+from tests.harness.processes import children_now
 from tests.harness.running import Background, Terminal, finish
 from tests.harness.waiting import wait_for
 from tests.harness.workspace import Workspace, get
@@ -25,12 +30,31 @@ def test_two_test_processes_never_share_a_port(port_block: Ports) -> None:
 
 
 def test_a_port_in_use_is_not_handed_out(port_block: Ports) -> None:
-    import socket
-
     port = port_block.take()
     with socket.create_server(("127.0.0.1", port)):
         assert not is_free(port)
     assert is_free(port)
+
+
+def test_children_are_listed_while_threads_come_and_go() -> None:
+    over = threading.Event()
+
+    def churn() -> None:
+        while not over.is_set():
+            thread = threading.Thread(target=lambda: None)
+            thread.start()
+            thread.join()
+
+    churning = threading.Thread(target=churn)
+    churning.start()
+    try:
+        with subprocess.Popen(["sleep", "60"]) as child:
+            for _ in range(200):
+                assert child.pid in children_now()
+            child.kill()
+    finally:
+        over.set()
+        churning.join()
 
 
 def test_a_fact_that_never_comes_is_named() -> None:
@@ -92,8 +116,6 @@ def test_the_server_puppet_tells_its_life(ws: Workspace) -> None:
 
 
 def test_tasks_become_a_config_that_reads_back(ws: Workspace) -> None:
-    import tomllib
-
     ws.task("all", after=["a"])
     ws.task("a", 'echo "$X" \\ ü', inputs=["src/**"], outputs=[])
     ws.server("web", "serve", ready_line="READY", restart_on=["x"], grace="3s")

@@ -1,6 +1,5 @@
 """The fixture that stands around every test: it must see what a test leaves."""
 
-import contextlib
 import os
 import signal
 import socket
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
 
 import pytest
 
@@ -31,12 +29,10 @@ os.wait()
 
 
 @pytest.fixture
-def check(tmp_path: object, port_block: Ports) -> Iterator[LeakCheck]:
+def check(tmp_path: object, port_block: Ports) -> LeakCheck:
     check = LeakCheck(str(tmp_path), port_block)
     check.begin()
-    yield check
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(check.directory)
+    return check
 
 
 def test_a_clean_test_leaves_nothing(check: LeakCheck) -> None:
@@ -116,7 +112,9 @@ def test_files_of_vx_and_any_socket_in_the_temp_directory_are_found(check: LeakC
 def test_a_leaking_test_fails_and_the_next_one_does_not(tmp_path: object) -> None:
     root = str(tmp_path)
     with open(os.path.join(root, "conftest.py"), "w") as file:
-        file.write("from tests.conftest import *\n")
+        file.write(
+            "from tests.conftest import *\nfrom tests.harness import leaks\nleaks.GRACE = 0.1\n"
+        )
     with open(os.path.join(root, "test_two.py"), "w") as file:
         file.write(
             textwrap.dedent(
