@@ -315,6 +315,23 @@ def test_launches_asked_of_a_busy_nursery_wait_and_none_is_lost() -> None:
     asyncio.run(scenario())
 
 
+def test_a_session_that_gets_no_process_says_so_and_leaves_nothing() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def scenario() -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before + 2, limits[1]))
+        try:
+            with pytest.raises(UserError) as failure:
+                await Nursery.open().__aenter__()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert failure.value.slug == "no-process"
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    asyncio.run(scenario())
+
+
 def test_without_a_place_for_its_directory_a_session_does_not_start(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

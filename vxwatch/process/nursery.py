@@ -72,7 +72,11 @@ class Nursery:
         try:
             self._start()
         except OSError as error:
-            raise UserError("no-process", f"cannot start a process: {error.strerror}") from error
+            raise UserError(
+                "no-process",
+                f"cannot start a process: {error.strerror}",
+                "end something, or raise the limit: ulimit -u, or the container's pids limit",
+            ) from error
         # Registered first: should vx be killed in between, there is nothing to remove.
         await self.register(self.directory)
         try:

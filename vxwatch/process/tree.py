@@ -53,6 +53,9 @@ class LaunchError(Exception):
 class NurseryLostError(Exception):
     """The nursery was killed. What it had started is dead, and the session cannot go on."""
 
+    def __init__(self) -> None:
+        super().__init__("the process that starts and ends all others was killed")
+
 
 class Tree:
     """A live tree, made by `Nursery.launch`.
