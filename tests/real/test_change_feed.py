@@ -25,6 +25,9 @@ from vxwatch.watch.loop import ChangeFeed
 from vxwatch.watch.scope import Scope
 from vxwatch.watch.watcher import Batch
 
+TICK = 0.02
+"""File times may be this coarse."""
+
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
@@ -441,7 +444,7 @@ def test_what_is_held_back_is_given_with_the_next_edit(
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.2):
                         await feed.feed.next()
-            await asyncio.sleep(feed.feed._watcher.lag)
+            await asyncio.sleep(TICK)
             write(f"{root}/src", "edit")
             assert await feed.next() == {"gen", "src"}
 
@@ -450,14 +453,12 @@ def test_what_is_held_back_is_given_with_the_next_edit(
 
 @every_engine
 def test_edits_between_cycles_are_never_held_back(root: str, engine: Engine) -> None:
-    tick = 0.02  # file times may be this coarse
-
     async def test() -> None:
         async with feeding(root, engine) as feed:
             for turn in range(8):
                 with feed.feed.cycle():
                     pass
-                await asyncio.sleep(tick)
+                await asyncio.sleep(TICK)
                 write(f"{root}/src", str(turn))
                 assert await feed.next() == {"src"}
             assert feed.notices == []

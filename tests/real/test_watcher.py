@@ -329,9 +329,12 @@ def test_a_burst_while_the_loop_is_busy_is_covered(root: str, engine: Engine) ->
     """More events than the kernel keeps for a reader that does not come."""
 
     async def test() -> None:
+        _write_all(root, [f"d{i}/old" for i in range(20)])
         async with watching(tree(root), engine) as heard:
-            names = [f"d{i % 20}/f{i}" for i in range(9000)]
+            names = [f"d{i % 20}/f{i}" for i in range(9000)] + [f"late{i}/f" for i in range(10)]
             _write_all(root, names)
+            if engine == "inotify":
+                await heard.until_true(lambda: "" in heard.rescan, lambda: "no rescan")
             await heard.until(*names, seconds=20)
             await _stays_alive(heard, root, names)
 

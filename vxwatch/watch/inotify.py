@@ -41,7 +41,7 @@ _PROOF_TIMEOUT = 10.0
 class Inotify:
     """A notifier by inotify; made on the event loop that is to be told."""
 
-    lag = 0.3
+    lag = 1.0
     settles = 0.0
     bulky = False
 

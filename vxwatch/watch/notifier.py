@@ -35,7 +35,7 @@ class Notifier(Protocol):
     """Watches single directories, never what is below them."""
 
     lag: float
-    """Seconds by which an event may come late on an idle machine."""
+    """Seconds by which an event may come late, on a loaded machine too."""
     settles: float
     """Seconds of quiet that passed before an event is told."""
     bulky: bool

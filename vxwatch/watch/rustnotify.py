@@ -45,7 +45,7 @@ _Changes = set[tuple[int, str]] | Literal["signal", "stop", "timeout"] | BaseExc
 class RustNotifier:
     """A notifier by watchfiles; made on the event loop that is to be told."""
 
-    lag = 0.3
+    lag = 1.0
     settles = STEP
     bulky = True
 

@@ -56,7 +56,7 @@ class Watcher(Protocol):
 
     @property
     def lag(self) -> float:
-        """Seconds by which a change may be told late on an idle machine."""
+        """Seconds by which a change may be told late, on a loaded machine too."""
 
     @property
     def settles(self) -> float:
@@ -108,7 +108,7 @@ class TreeWatcher:
 
     @property
     def lag(self) -> float:
-        """Seconds by which a change may be told late on an idle machine."""
+        """Seconds by which a change may be told late, on a loaded machine too."""
         return max(self._notifier.lag, 2 * self._interval if self._poller else 0.0)
 
     @property
