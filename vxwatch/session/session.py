@@ -188,17 +188,20 @@ class Session:
                 await self.stop_servers()
 
     async def stop_servers(self, only: "Collection[TaskId] | None" = None) -> None:
-        """End these servers (None: all) for good, each after what depends on it is gone."""
-        async with asyncio.TaskGroup() as group:
-            for task_id, server in self.servers.items():
-                if only is None or task_id in only:
-                    group.create_task(self._stop_server(task_id, server))
+        """End these servers (None: all, while all that runs is ended) for good.
 
-    async def _stop_server(self, task_id: "TaskId", server: Server) -> None:
+        Each ends after those that depend on it and are ended with it are gone.
+        """
+        ending = self.live.keys() | self.servers.keys() if only is None else only
+        async with asyncio.TaskGroup() as group:
+            for task_id in self.servers.keys() & set(ending):
+                group.create_task(self._stop_server(task_id, ending))
+
+    async def _stop_server(self, task_id: "TaskId", ending: "Collection[TaskId]") -> None:
         for dependent in self.plan.graph.downstream([task_id]) - {task_id}:
-            if dependent in self.live:
+            if dependent in ending and dependent in self.live:
                 await self.live[dependent].wait()
-        await server.end(for_good=True)
+        await self.servers[task_id].end(for_good=True)
 
 
 def _shell(environ: Mapping[str, str], root: str) -> str:

@@ -71,7 +71,7 @@ class Watch:
             self._territory.scope(),
             session.nursery.directory,
             self._note,
-            "poll" if session.options.poll else "watchfiles",
+            "poll" if session.options.poll else None,
         )
         root, quiet = session.workspace.root, session.options.quiet
         return ChangeFeed(watcher, root, self._refresh, self._rescan, self._note, quiet=quiet)
