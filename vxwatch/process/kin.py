@@ -44,13 +44,24 @@ def stat_of(pid: int) -> list[bytes] | None:
         return None
 
 
-def has_program_of_its_own(pid: int) -> bool:
-    """Whether its first child has replaced the program that it was forked with."""
-    first = children_of(pid)[:1]
-    try:
-        return bool(first) and _read(f"/proc/{first[0]}/cmdline") != _read(f"/proc/{pid}/cmdline")
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+def leads_others(init: int) -> bool:
+    """Whether anybody but this init of a pid namespace lives in the group that it leads.
+
+    Everybody in there descends from it. A process that changes its parent while one look goes on
+    can be missed by it.
+    """
+    return _leads_others(init) or _leads_others(init)
+
+
+def _leads_others(init: int) -> bool:
+    ahead = children_of(init)
+    while ahead:
+        pid = ahead.pop()
+        stat = stat_of(pid)
+        if stat and int(stat[2]) == init and stat[0] not in (b"Z", b"X"):
+            return True
+        ahead += children_of(pid)
+    return False
 
 
 def parent_of(pid: int) -> int:

@@ -55,11 +55,13 @@ _SHRUGGED_OFF = (
     signal.SIGXFSZ,
 )
 
+_LOOK_AGAIN = 5  # milliseconds between looks at a box that is being stopped
+
 
 class Child:
     """A forked process: the leader of a tree or, without a mark, a helper."""
 
-    __slots__ = ("ending", "exited", "held", "init", "mark", "number", "pid")
+    __slots__ = ("ending", "exited", "held", "init", "mark", "number", "pid", "waiting")
 
     def __init__(self, number: int, pid: int, mark: str | None = None, held: int = -1) -> None:
         self.number = number
@@ -67,6 +69,7 @@ class Child:
         self.mark = mark
         self.held = held  # the write end of its stdin
         self.init = 0
+        self.waiting = False  # its init is stopped, until nobody in the box cleans up any more
         self.exited = False
         self.ending = False
 
@@ -97,7 +100,7 @@ class Nursery:
         ready.register(self.link, select.POLLIN)
         ready.register(died, select.POLLIN)
         while True:
-            events = dict(ready.poll())
+            events = dict(ready.poll(self.release_boxes()))
             if died in events:
                 os.read(died, 4096)
                 self.reap()
@@ -154,21 +157,39 @@ class Nursery:
     def do_signal(self, _: Sequence[int], number: int, signum: int) -> None:
         """Signal the tree's group, or the one inside its box."""
         child = self.children[number]
-        group = child.pid
         if child.init:
-            if not child.has_init():
-                return
-            # bwrap names the init before it leads a group and has a child, and a child that is
-            # still a copy of its shell forgets a signal as it drops the traps. A polite signal
-            # would be lost then, and nothing of the task runs yet.
-            if not kin.has_program_of_its_own(child.init):
-                kin.kill(os.kill, child.init, signal.SIGKILL)
-                return
-            group = child.init
-        elif child.exited and not any(kin.group_of(pid) == group for pid in _my_children()):
+            self.signal_box(child, signum)
+            return
+        if child.exited and not any(kin.group_of(pid) == child.pid for pid in _my_children()):
             return  # without a member that is our child, the number could be a stranger's by now
-        if kin.kill(os.killpg, group, signum):
-            kin.kill(os.killpg, group, signal.SIGCONT)  # a stopped process is to hear it, too
+        if kin.kill(os.killpg, child.pid, signum):
+            kin.kill(os.killpg, child.pid, signal.SIGCONT)  # a stopped process is to hear it, too
+
+    def signal_box(self, child: Child, signum: int) -> None:
+        """Signal the group that the init leads, and keep the box until that group is empty.
+
+        A box ends with its command, and what still cleans up in it would end, too. A stopped
+        init does not see the end of its command.
+        """
+        if not child.has_init():
+            return
+        # bwrap names the init before it leads a group and has a child. A polite signal would be
+        # lost then, and nothing of the task runs yet.
+        if not kin.children_of(child.init):
+            kin.kill(os.kill, child.init, signal.SIGKILL)
+            return
+        kin.kill(os.killpg, child.init, signal.SIGCONT)
+        child.waiting = kin.kill(os.kill, child.init, signal.SIGSTOP)
+        kin.kill(os.killpg, child.init, signum)
+
+    def release_boxes(self) -> int | None:
+        """Let each box end in which nobody is left to wait for; milliseconds until the next look."""
+        for child in self.children.values():
+            if child.waiting and not (child.has_init() and kin.leads_others(child.init)):
+                child.waiting = False
+                if child.has_init():
+                    kin.kill(os.kill, child.init, signal.SIGCONT)
+        return _LOOK_AGAIN if any(child.waiting for child in self.children.values()) else None
 
     def do_alive(self, _: Sequence[int], number: int) -> None:
         """Say whether the tree's group has a member that is no zombie."""
