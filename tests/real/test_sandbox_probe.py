@@ -31,7 +31,7 @@ def path_without(site: Site, *names: str) -> str:
     """A PATH directory with the programs of a box, but for these."""
     directory = os.path.join(os.path.dirname(site.root), "bin")
     os.mkdir(directory)
-    for name in {"bwrap", "sh", "sleep", "socat", "true"} - set(names):
+    for name in {"bwrap", "sh", "socat", "true"} - set(names):
         os.symlink(shutil.which(name) or "", os.path.join(directory, name))
     return directory
 

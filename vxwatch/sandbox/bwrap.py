@@ -25,34 +25,6 @@ class Programs:
 
     bwrap: str
     sh: str
-    sleep: str
-
-
-WAITER = """\
-command=$1 sh=$2 sleep=$3 asked=
-others_live() {
-  for process in /proc/[0-9]*; do
-    read -r line < $process/stat || continue
-    set -- ${line##*) }
-    [ $3 = 1 ] && [ $1 != Z ] && [ $process != /proc/1 ] && return
-  done
-  return 1
-}
-trap asked=yes HUP INT QUIT TERM
-exec 3>&2 2>/dev/null
-(exec "$sh" -c "$command" 2>&3 3>&-)
-code=$?
-while [ "$asked" ] && others_live; do "$sleep" 0.01; done
-exit $code
-"""
-"""The first process in the box, which ends with it, whatever else lives.
-
-A polite signal goes to its group, and so to the command. It outlives that one itself, waits until
-nobody else is left of the group (in /proc/PID/stat the fields after the name are the state, the
-parent and the group), so that what still cleans up is not cut, and ends with the command's status.
-The command runs in the foreground: a shell would start it in the background deaf to INT and QUIT.
-Its own stderr is nowhere, as a shell remarks there that a command was ended by a signal.
-"""
 
 
 def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[str, ...]:
@@ -62,8 +34,7 @@ def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[st
         *(programs.bwrap, "--die-with-parent", "--new-session", *_NAMESPACES, "--cap-drop", "ALL"),
         *("--args", str(ARGS_FD), "--seccomp", str(FILTER_FD), *block),
         *("--info-fd", str(INFO_FD), "--json-status-fd", str(STATUS_FD)),
-        *("--as-pid-1", "--", programs.sh, "-c", WAITER, "vx-box"),
-        *(command, programs.sh, programs.sleep),
+        *("--", programs.sh, "-c", command),
     )
 
 

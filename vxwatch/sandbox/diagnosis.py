@@ -9,7 +9,6 @@ from dataclasses import dataclass
 _PACKAGES = {
     "bwrap": "bubblewrap",
     "sh": "dash",
-    "sleep": "coreutils",
     "socat": "socat",
 }
 _INSTALL = {

@@ -21,7 +21,7 @@ from vxwatch.sandbox.bwrap import Programs
 from vxwatch.sandbox.diagnosis import SETTINGS, Trial, Verdict, diagnose, missing
 from vxwatch.sandbox.seccomp import supported
 
-_NEEDED = ("bwrap", "sh", "sleep", "socat")
+_NEEDED = ("bwrap", "sh", "socat")
 _SMALL = ("--unshare-user", "--ro-bind", "/", "/")
 _WITH_PROC = (*_SMALL, "--unshare-pid", "--proc", "/proc")
 _CONTAINER_SIGNS = ("/.dockerenv", "/run/.containerenv")
