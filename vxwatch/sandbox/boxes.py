@@ -124,6 +124,8 @@ class BoxMaker:
         self._placeholders = Placeholders(nursery, self._owner)
         self._filter = filter_program(platform.machine())
         self._numbers = count(1)
+        # Toolchains do not come and go in a session, and a PATH has many places to look at.
+        self._shown: dict[tuple[str, tuple[str, ...]], tuple[Place, ...]] = {}
         users = (os.geteuid(), *(self._owner or ())[:1])
         self._host = describe(environ, session=nursery.directory, users=users)
         self._temp = next(iter(self._host.scratch), "/tmp")  # noqa: S108 - the box's private one
@@ -181,7 +183,10 @@ class BoxMaker:
 
     def _tools(self, found: Survey, search: str) -> tuple[tuple[Place, ...], tuple[str, ...]]:
         """The toolchains to show, and the paths of those that the box's user may not enter."""
-        shown = tools(self._host, search, found.interpreters)
+        wanted = (search, found.interpreters)
+        shown = self._shown.get(wanted)
+        if shown is None:
+            shown = self._shown[wanted] = tools(self._host, *wanted)
         closed = {place.path for place in shown if not self._may_enter(place.path)}
         return tuple(place for place in shown if place.path not in closed), tuple(sorted(closed))
 

@@ -15,8 +15,8 @@ from vxwatch.sandbox.toolchains import ALWAYS, tool_roots
 _HIDDEN = ("/run", "/mnt", "/media")
 """Sockets of daemons, agents and desktops, and other disks."""
 _SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108 - hidden, not used
-_ROOT_HIDDEN = ("/root", "/home", "/var/lib", "/etc/ssh", "/etc/ssl/private")
-_ROOT_BLANKS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
+_ROOT_HIDDEN = ("/root", "/home", "/var/lib", "/etc/ssh")
+_ROOT_BLANKS = ("/etc/shadow", "/etc/shadow-")
 """What root may read and no task has to. A user cannot read it anyway."""
 _NO_TOOLS = ("/mnt", "/media")
 """On a search path these are another system's programs, or disks that come and go."""

@@ -31,7 +31,7 @@ def follow(path: str) -> Place:
         if part == "..":
             real = os.path.dirname(real)
             continue
-        here = os.path.join(real, part)
+        here = f"{real}/{part}" if real != "/" else f"/{part}"
         found = _look(here) if kind == "directory" else "missing"
         if found == "link" and len(links) < _MOST_LINKS and (target := _target(here)):
             links.append((here, target))

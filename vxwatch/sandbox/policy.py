@@ -170,7 +170,7 @@ def _claim_files(claims: _Claims, ground: Ground) -> None:
     for place in files:
         _claim_links(claims, place)
     names = {place.path for place in files}
-    mounts = list(_nest(claims))
+    mounts = list(_nest(claims)) if files else []
     for parent in {posixpath.dirname(name) for name in names}:
         around = _kind_at(mounts, parent)
         if around != "write":
