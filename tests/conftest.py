@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.harness.leaks import LeakCheck
 from tests.harness.ports import Ports
@@ -14,6 +15,9 @@ from tests.harness.processes import adopt_orphans
 
 def pytest_configure() -> None:
     adopt_orphans()
+    # Examples take the time that the machine's other work leaves them.
+    settings.register_profile("vx", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("vx")
 
 
 @pytest.fixture(scope="session")
