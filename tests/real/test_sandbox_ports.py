@@ -76,7 +76,7 @@ def served(
 
     async def run() -> None:
         async with asyncio.timeout(patience(limit)), site.session() as (nursery, runtime):
-            bridge = Bridge(nursery, "app#dev", (Port(INSIDE, port), *more))
+            bridge = Bridge(nursery, (Port(INSIDE, port), *more))
             bridge.open()
             try:
                 await body(Server(site, nursery, runtime, bridge, port))
@@ -298,11 +298,11 @@ class TestTakenPort:
 
         async def body() -> None:
             async with site.session() as (nursery, _):
-                bridge = Bridge(nursery, "app#dev", (Port(INSIDE, other), Port(INSIDE + 1, port)))
+                bridge = Bridge(nursery, (Port(INSIDE, other), Port(INSIDE + 1, port)))
                 with pytest.raises(UserError) as caught:
                     bridge.open()
                 assert caught.value.slug == "port-taken"
-                assert f"app#dev: port {port} " in caught.value.message
+                assert f"port {port} " in caught.value.message
                 assert f"(pid {os.getpid()})" in caught.value.message
                 assert not is_open(other)
 
@@ -318,7 +318,7 @@ class TestTakenPort:
         async def body() -> None:
             async with site.session() as (nursery, _):
                 with pytest.raises(UserError, match="in use"):
-                    Bridge(nursery, "app#dev", (Port(INSIDE, port),)).open()
+                    Bridge(nursery, (Port(INSIDE, port),)).open()
                 assert not is_open(port)
 
         with socket.create_server(("::1", port), family=socket.AF_INET6):

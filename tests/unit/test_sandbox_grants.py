@@ -46,7 +46,7 @@ def test_wildcards_may_be_part_of_a_name() -> None:
 def refused(text: str, place: Place) -> str:
     grant = parse(text, "write", directory=APP, home="/h/u")
     with pytest.raises(UserError) as caught:
-        check_write("app#t", grant, place, directory=APP, root="/w")
+        check_write(grant, place, directory=APP, root="/w")
     assert caught.value.slug == "sandbox-grant"
     return f"{caught.value.message}\n{caught.value.hint}"
 
@@ -54,7 +54,7 @@ def refused(text: str, place: Place) -> str:
 def test_a_write_grant_that_leaves_the_project_is_refused_with_the_link() -> None:
     place = Place("/w/app/a/b", "/etc/b", "missing", (("/w/app/a", "/etc"),))
     text = refused("a/b", place)
-    assert "app#t: write grant 'a/b' leaves the project: a is a link to /etc" in text
+    assert "write grant 'a/b' leaves the project: a is a link to /etc" in text
     assert "/etc/b" in text
 
 
@@ -79,12 +79,12 @@ def test_into_another_project_is_leaving_too() -> None:
 )
 def test_other_write_grants_are_taken(text: str, place: Place) -> None:
     grant = parse(text, "write", directory=APP, home="/h/u")
-    check_write("app#t", grant, place, directory=APP, root="/w")
+    check_write(grant, place, directory=APP, root="/w")
 
 
 def test_too_many_matches_name_the_grant_and_the_directory() -> None:
     grant = parse("src/**/*.ts", "read", directory=APP, home="/h")
-    error = too_many("app#t", grant, 200)
+    error = too_many(grant, 200)
     assert "'src/**/*.ts' matches more than 200" in error.message
     assert error.hint == "grant the directory: /w/app/src/"
 
@@ -92,6 +92,6 @@ def test_too_many_matches_name_the_grant_and_the_directory() -> None:
 def test_too_much_together_names_the_heaviest() -> None:
     light = parse("x", "read", directory=APP, home="/h")
     heavy = parse("src/*.ts", "read", directory=APP, home="/h")
-    error = too_heavy("app#t", {light: 1, heavy: 150}, 230, 200)
+    error = too_heavy({light: 1, heavy: 150}, 230, 200)
     assert "230" in error.message
     assert "'src/*.ts' stands for 150" in error.message

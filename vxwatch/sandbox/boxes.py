@@ -147,16 +147,16 @@ class BoxMaker:
         async with AsyncExitStack() as stack:
             sent = stack.enter_context(ExitStack())
             found = survey(task, self.workspace, home=home(self._environ), temp=temp)
-            await self._make_missing(task, found, stack)
+            await self._make_missing(found, stack)
             shown, closed = self._tools(found, environment.get("PATH", ""))
-            mounts = self._mounts(task, found, shown)
+            mounts = self._mounts(found, shown)
             entrance = self._entrance(task.sandbox.host_ports, sent, stack)
             directory = found.ground.directory
             launch = Launch(
                 argv=command_line(self._programs, command, blocked=entrance is not None),
                 cwd=directory if self._owner is None else "/",
                 env={**environment, "PWD": directory, "TMPDIR": own_temp},
-                fds=self._descriptors(task, found, mounts, sent)
+                fds=self._descriptors(found, mounts, sent)
                 | ({BLOCK_FD: entrance.waits} if entrance else {}),
                 stdin=stdin,
                 owner=self._owner,
@@ -165,20 +165,20 @@ class BoxMaker:
             lent = stack.pop_all()
         return Box(launch, sent, lent, entrance, closed)
 
-    async def _make_missing(self, task: Task, found: Survey, stack: AsyncExitStack) -> None:
+    async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
             try:
                 held = await self._placeholders.hold(missing.path, missing.kind)
             except OSError as error:
                 reason = error.strerror or str(error)
-                raise unusable(task.id, missing.grant, missing.path, reason) from None
+                raise unusable(missing.grant, missing.path, reason) from None
             stack.push_async_callback(self._placeholders.release, held)
 
-    def _mounts(self, task: Task, found: Survey, shown: tuple[Place, ...]) -> tuple[Mount, ...]:
+    def _mounts(self, found: Survey, shown: tuple[Place, ...]) -> tuple[Mount, ...]:
         mounts = decide(replace(self._host, tools=shown), found.ground)
         bound = sum(mount.kind in _BOUND for mount in mounts)
         if bound > MOST_MOUNTS:
-            raise too_heavy(task.id, found.sizes, bound, MOST_MOUNTS)
+            raise too_heavy(found.sizes, bound, MOST_MOUNTS)
         return mounts
 
     def _tools(self, found: Survey, search: str) -> tuple[tuple[Place, ...], tuple[str, ...]]:
@@ -206,7 +206,7 @@ class BoxMaker:
         return _Entrance(inlets, gate, waits)
 
     def _descriptors(
-        self, task: Task, found: Survey, mounts: tuple[Mount, ...], sent: ExitStack
+        self, found: Survey, mounts: tuple[Mount, ...], sent: ExitStack
     ) -> dict[int, int]:
         """Open what the box binds; the numbers are those in the child."""
         shown: list[Mount] = []
@@ -219,7 +219,7 @@ class BoxMaker:
                 except OSError as error:
                     if mount.kind == "read" and error.errno in _GONE:
                         continue
-                    raise _unopened(task, found, mount, error) from None
+                    raise _unopened(found, mount, error) from None
                 sent.callback(os.close, descriptor)
                 numbers[mount.path] = FIRST_BIND_FD + len(numbers)
                 given[numbers[mount.path]] = descriptor
@@ -243,12 +243,12 @@ class BoxMaker:
         return open_real(mount.path)
 
 
-def _unopened(task: Task, found: Survey, mount: Mount, error: OSError) -> UserError:
+def _unopened(found: Survey, mount: Mount, error: OSError) -> UserError:
     grant = next(iter(found.sizes))
     for one in found.sizes:
         if one.access == "write" and inside(one.path, mount.path):
             grant = one
-    return unusable(task.id, grant, mount.path, error.strerror or str(error))
+    return unusable(grant, mount.path, error.strerror or str(error))
 
 
 def _in_memory(content: bytes) -> int:

@@ -13,7 +13,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
-from vxwatch.model import Port, TaskId
+from vxwatch.model import Port
 from vxwatch.process.ports import holder
 from vxwatch.process.tree import NurseryLostError
 from vxwatch.sandbox.door import Door, listen, refuse, somebody_listens
@@ -40,9 +40,8 @@ class Bridge:
     `close` must be awaited at the end: it ends every relay and task of the bridge.
     """
 
-    def __init__(self, nursery: "Nursery", task: TaskId, ports: tuple[Port, ...]) -> None:
+    def __init__(self, nursery: "Nursery", ports: tuple[Port, ...]) -> None:
         self._nursery = nursery
-        self._task = task
         self._ports = ports
         self._relays = _Relays(nursery)
         self._doors: list[tuple[Port, Door]] = []
@@ -57,7 +56,7 @@ class Bridge:
                 self._doors.append((port, Door(listen(port.host))))
             except OSError as error:
                 self._shut()
-                raise _not_taken(self._task, port, error) from None
+                raise _not_taken(port, error) from None
 
     def attach(self, init: int) -> None:
         """Let clients into the box whose first process this is, once a server listens there."""
@@ -191,11 +190,11 @@ class _Relays:
         await self.drain(0)
 
 
-def _not_taken(task: TaskId, port: Port, error: OSError) -> UserError:
+def _not_taken(port: Port, error: OSError) -> UserError:
     if error.errno == errno.EACCES:
         return UserError(
             "port-denied",
-            f"{task}: port {port.host} of this machine needs root",
+            f"port {port.host} of this machine needs root",
             f"choose a higher one: {{ port = {port.inside}, host = {port.host + 8000} }}",
         )
     who = holder(port.host) if error.errno == errno.EADDRINUSE else None
@@ -207,6 +206,6 @@ def _not_taken(task: TaskId, port: Port, error: OSError) -> UserError:
     )
     return UserError(
         "port-taken",
-        f"{task}: port {port.host} of this machine {what}",
+        f"port {port.host} of this machine {what}",
         f"end what holds it, or choose another: {{ port = {port.inside}, host = {port.host + 1} }}",
     )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vxwatch.errors import UserError
-from vxwatch.model import TaskId
 from vxwatch.sandbox.paths import inside
 
 Access = Literal["read", "write"]
@@ -70,7 +69,7 @@ def literal(grant: Grant) -> str:
     return posixpath.join(grant.path, grant.pattern)
 
 
-def check_write(task: TaskId, grant: Grant, place: Place, *, directory: str, root: str) -> None:
+def check_write(grant: Grant, place: Place, *, directory: str, root: str) -> None:
     """Refuse a write grant that is named inside the project, or the workspace, and leads out.
 
     All paths are absolute; `directory` and `root` are real. Raises `UserError`.
@@ -82,36 +81,36 @@ def check_write(task: TaskId, grant: Grant, place: Place, *, directory: str, roo
             link, text = place.links[-1] if place.links else (place.named, place.path)
             raise UserError(
                 "sandbox-grant",
-                f"{task}: write grant {grant.text!r} leaves the {name}: "
+                f"write grant {grant.text!r} leaves the {name}: "
                 f"{posixpath.relpath(link, border)} is a link to {text}",
                 f"grant the directory it leads to by its own path: {place.path}",
             )
 
 
-def too_many(task: TaskId, grant: Grant, limit: int) -> UserError:
+def too_many(grant: Grant, limit: int) -> UserError:
     """The refusal of a glob with more matches than a sandbox starts with quickly."""
     return UserError(
         "sandbox-grant",
-        f"{task}: {grant.access} grant {grant.text!r} matches more than {limit} paths, "
+        f"{grant.access} grant {grant.text!r} matches more than {limit} paths, "
         "more than a sandbox can start with",
         f"grant the directory: {grant.path}/",
     )
 
 
-def too_heavy(task: TaskId, sizes: Mapping[Grant, int], total: int, limit: int) -> UserError:
+def too_heavy(sizes: Mapping[Grant, int], total: int, limit: int) -> UserError:
     """The refusal of grants that are too many together; names the one that stands for most."""
     grant = max(sizes, key=lambda one: sizes[one])
     return UserError(
         "sandbox-grant",
-        f"{task}: its grants need {total} mounts, more than the {limit} a sandbox can start with; "
+        f"the grants need {total} mounts, more than the {limit} a sandbox can start with; "
         f"{grant.access} grant {grant.text!r} stands for {sizes[grant]} paths",
         f"grant a directory instead of what lies in it: {grant.path}/",
     )
 
 
-def unusable(task: TaskId, grant: Grant, path: str, reason: str) -> UserError:
+def unusable(grant: Grant, path: str, reason: str) -> UserError:
     """The refusal of a write grant that cannot be made or opened on this disk."""
     return UserError(
         "sandbox-grant",
-        f"{task}: {grant.access} grant {grant.text!r} cannot be given: {path}: {reason}",
+        f"{grant.access} grant {grant.text!r} cannot be given: {path}: {reason}",
     )

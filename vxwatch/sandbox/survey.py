@@ -58,7 +58,6 @@ class _Surveyor:
 
     def __init__(self, task: Task, workspace: Workspace, home: str) -> None:
         assert task.sandbox is not None
-        self.task = task
         self.sandbox = task.sandbox
         self.workspace = workspace
         self.project = workspace.projects[task.project]
@@ -73,7 +72,7 @@ class _Surveyor:
         reads = [p for _, p in self._granted("read", self.sandbox.read) if p.kind != "missing"]
         written = list(self._granted("write", self.sandbox.write))
         for grant, place in written:
-            check_write(self.task.id, grant, place, directory=self.directory, root=self.root)
+            check_write(grant, place, directory=self.directory, root=self.root)
         wanted = [(place, _meant(grant, place)) for grant, place in written]
         writes = tuple(Place(p.named, p.path, kind, p.links) for p, kind in wanted)
         baseline, interpreters = self._baseline()
@@ -101,7 +100,7 @@ class _Surveyor:
             grant = parse(text, access, directory=self.directory, home=self.home)
             found = list(islice(places(grant, self.foreign.__contains__), MOST_MOUNTS + 1))
             if len(found) > MOST_MOUNTS:
-                raise too_many(self.task.id, grant, MOST_MOUNTS)
+                raise too_many(grant, MOST_MOUNTS)
             self.sizes[grant] = len(found)
             for place in found:
                 yield grant, place

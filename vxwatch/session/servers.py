@@ -225,7 +225,7 @@ class Server:
     def _open_bridge(self) -> None:
         sandbox = self.task.sandbox
         if self._bridge is None and sandbox is not None and sandbox.local_binding:
-            bridge = Bridge(self._session.nursery, self.task.id, sandbox.local_binding)
+            bridge = Bridge(self._session.nursery, sandbox.local_binding)
             bridge.open()
             self._bridge = bridge
 
