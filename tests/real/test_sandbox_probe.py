@@ -80,6 +80,10 @@ def test_an_old_bwrap_is_told(site: Site) -> None:
     assert "too old" in found.reason
 
 
+def test_a_workspace_that_is_everything_is_refused(site: Site) -> None:
+    assert "holds the system" in asyncio.run(examine(site.environ, "/")).reason
+
+
 def test_a_command_that_did_not_run_is_no_success(site: Site) -> None:
     assert not verdict(site, fake_bwrap(site, "exit 0")).ok
 

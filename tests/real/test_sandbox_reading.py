@@ -161,6 +161,14 @@ class TestHomes:
         site.environ["PATH"] = f"{home}/.volta/bin:{site.environ['PATH']}"
         assert site.run("mytool; ls -A ~").out == "tool\n.volta\n"
 
+    def test_of_another_checkout_on_path_only_the_programs_show(self, site: Site) -> None:
+        home = site.environ["HOME"]
+        for name in ("other/.git", "other/bin", "other/lib", "tool/bin", "tool/lib"):
+            os.makedirs(f"{home}/{name}")
+        site.environ["PATH"] = f"{home}/other/bin:{home}/tool/bin:{site.environ['PATH']}"
+        ran = site.run("ls ~/other ~/tool")
+        assert ran.out.split() == [f"{home}/other:", "bin", f"{home}/tool:", "bin", "lib"]
+
     def test_a_grant_opens_a_part_of_the_home(self, site: Site) -> None:
         home = site.environ["HOME"]
         os.makedirs(f"{home}/.cache/x")

@@ -57,6 +57,13 @@ def test_a_workspace_in_the_temp_directory_stays_walled() -> None:
     assert shows(mounts, "/tmp/x") == "scratch"
 
 
+def test_a_project_that_lies_outside_of_the_root_is_walled_too() -> None:
+    mounts = decide(HOST, ground(directory="/srv/app", reads=(directory("/srv/app/src"),)))
+    assert shows(mounts, "/srv/app/x") == "mask"
+    assert shows(mounts, "/srv/app/src/x") == "read"
+    assert shows(mounts, "/srv/x") == "read"
+
+
 def test_the_more_specific_grant_wins() -> None:
     app = "/home/u/w/app"
     mounts = decide(

@@ -58,7 +58,7 @@ def missing(programs: Iterable[str], systems: Iterable[str]) -> Verdict:
     names = sorted(programs)
     packages = " ".join(dict.fromkeys(_PACKAGES[name] for name in names))
     install = next((_INSTALL[system] for system in systems if system in _INSTALL), None)
-    what = " and ".join(names)
+    what = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return Verdict(
         False,
         f"{what} {'is' if len(names) == 1 else 'are'} not installed",

@@ -42,6 +42,11 @@ def describe(environ: Mapping[str, str], *, session: str, users: Iterable[int]) 
     )
 
 
+def holds_the_system(root: str) -> bool:
+    """Whether a workspace at this real path contains what every program needs."""
+    return any(inside(system, root) for system in _SYSTEM)
+
+
 def home(environ: Mapping[str, str]) -> str:
     """What `~` stands for: an absolute path."""
     return environ.get("HOME") or _passwd_home(os.getuid()) or "/"
@@ -108,7 +113,11 @@ def _shown(host: Host, entry: Place, directory: str) -> Iterator[Place]:
         return
     home = _home_of(host, directory)
     if home:
-        for root in tool_roots(directory[len(home) :].strip("/")):
+        name = directory[len(home) :].strip("/")
+        roots = tool_roots(name)
+        if roots[:1] == (name,) and os.path.lexists(f"{os.path.dirname(directory)}/.git"):
+            roots = (name,)  # a checkout, not an installation
+        for root in roots:
             place = follow(os.path.join(home, root))
             yield Place(entry.named, place.path, place.kind, (*entry.links, *place.links))
     elif inside_any(directory, host.masks):

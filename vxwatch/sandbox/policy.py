@@ -137,7 +137,11 @@ def _claim_hidden(claims: _Claims, host: Host, ground: Ground) -> None:
         _claim(claims, _Rank.MASK, Mount(path, "blank"))
     for path, entry in ground.walls.items():
         _claim(claims, _Rank.WALL, _hide(path, entry))
-    _claim(claims, _Rank.FOLDER, Mount(ground.directory, "folder"))
+    # A member that is a link may lie outside of the root; it is as closed as the rest.
+    if inside(ground.directory, ground.root):
+        _claim(claims, _Rank.FOLDER, Mount(ground.directory, "folder"))
+    else:
+        _claim(claims, _Rank.WALL, Mount(ground.directory, "mask"))
     _claim(claims, _Rank.SCRATCH, Mount(ground.temp, "scratch"))
 
 

@@ -19,6 +19,7 @@ from vxwatch.process.tree import LaunchError
 from vxwatch.sandbox.boxes import BoxMaker
 from vxwatch.sandbox.bwrap import Programs
 from vxwatch.sandbox.diagnosis import SETTINGS, Trial, Verdict, diagnose, missing
+from vxwatch.sandbox.host import holds_the_system
 from vxwatch.sandbox.seccomp import supported
 
 _NEEDED = ("bwrap", "sh", "socat")
@@ -48,6 +49,9 @@ async def examine(environ: Mapping[str, str], root: str) -> Verdict:
 
 async def probe(nursery: Nursery, environ: Mapping[str, str], root: str) -> Verdict:
     """The verdict about this host for the workspace at this absolute path."""
+    if holds_the_system(root):
+        reason = f"the workspace at {root} holds the system itself"
+        return Verdict(False, reason, "move it to a directory of its own")
     programs = find_programs(environ, root)
     if isinstance(programs, Verdict):
         return programs

@@ -10,7 +10,12 @@ from vxwatch.sandbox.paths import inside
 
 _CARGO = (".cargo/bin", ".cargo/registry", ".cargo/git", ".rustup")
 _LOCAL_SHARE = ("mise", "pipx", "pnpm", "uv")
-_LOCAL = (".local/bin", ".local/lib", *(f".local/share/{name}" for name in _LOCAL_SHARE))
+_LOCAL = (
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    *(f".local/share/{name}" for name in _LOCAL_SHARE),
+)
 
 _ROOTS = {
     ".cargo/bin": _CARGO,
