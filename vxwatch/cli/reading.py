@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vxwatch import __version__
+from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
 from vxwatch.output import tables
@@ -51,8 +52,19 @@ def _show_one(workspace: Workspace, name: str, here: str, *, as_json: bool) -> i
     if as_json:
         tables.write_json(value)
     else:
-        tables.fields(value)
+        tables.fields(_with_durations(value))
     return 0
+
+
+def _with_durations(value: dict[str, Any]) -> dict[str, Any]:
+    """Seconds as the config writes them."""
+    shown = dict(value)
+    for name in ("timeout", "grace", "ready_timeout"):
+        if isinstance(shown.get(name), float):
+            shown[name] = format_duration(shown[name])
+    if shown.get("persistent"):
+        shown["persistent"] = _with_durations(shown["persistent"])
+    return shown
 
 
 def show_info(*, as_json: bool) -> int:

@@ -1,10 +1,20 @@
-"""What the reading verbs print: tables for people, JSON for programs. Standard output only."""
+"""What the reading verbs print: tables for people, JSON for programs. Standard output only.
+
+The one module that loads rich; `vx run` and `vx watch` do without.
+"""
 
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from vxwatch.output.text import printable
+
+UNBOUNDED = 10_000
+"""Columns where no terminal sets the width: a program that reads lines wants them whole."""
 
 
 def write_json(value: object) -> None:
@@ -14,26 +24,49 @@ def write_json(value: object) -> None:
 
 
 def columns(rows: Iterable[Sequence[str]]) -> None:
-    """Rows in columns as wide as their widest cell; the last column as it is."""
-    table = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in table), strict=True)]
-    for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        sys.stdout.write("  ".join((*cells, row[-1])).rstrip() + "\n")
+    """Rows in columns as wide as their widest cell; the first column names the row."""
+    _print(_grid([[Text(printable(row[0]), "bold"), *_texts(row[1:])] for row in rows]))
 
 
-def fields(values: Mapping[str, object], indent: str = "") -> None:
-    """`name = value` lines, nested by indentation; what is empty is left out."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            if value:
-                sys.stdout.write(f"{indent}{name}:\n")
-                fields(value, indent + "  ")
-        elif value not in (None, "", [], ()):
-            shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            sys.stdout.write(f"{indent}{name}: {printable(shown)}\n")
+def fields(values: Mapping[str, object]) -> None:
+    """A name and its value on each line; what is empty is left out, what is nested is joined by dots."""
+    rows = [[Text(name, "bold"), Text(printable(value))] for name, value in _flat(values)]
+    _print(_grid(rows))
 
 
 def line(text: str) -> None:
     """One line."""
-    sys.stdout.write(printable(text) + "\n")
+    _print(Text(printable(text)))
+
+
+def _flat(values: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            if value:
+                yield prefix + name, ", ".join(map(_one, value))
+        elif value not in (None, ""):
+            yield prefix + name, _one(value)
+
+
+def _one(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={inner}" for name, inner in value.items())
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _texts(cells: Sequence[str]) -> list[Text]:
+    return [Text(printable(cell)) for cell in cells]
+
+
+def _grid(rows: Iterable[Sequence[Text]]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _print(content: Table | Text) -> None:
+    width = None if sys.stdout.isatty() else UNBOUNDED
+    Console(width=width, highlight=False, markup=False).print(content, crop=False)
