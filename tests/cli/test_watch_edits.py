@@ -20,23 +20,28 @@ def _copy_task(ws: Workspace, text: str) -> None:
     ws.task("build", _COPY, inputs=["src/**"], outputs=["dist/**"])
 
 
+def _built(ws: Workspace, text: str, run: int) -> None:
+    """Wait until this run has built this text."""
+    ws.wait_runs("build", run)
+    ws.wait(lambda: ws.holds("dist/a", text), f"run {run} built {text}")
+
+
 def test_each_save_runs_the_task_once_however_the_editor_saves(ws: Workspace) -> None:
     _copy_task(ws, "0")
     vx = ws.watch("build")
-    ws.wait_runs("build", 1)
+    _built(ws, "0", 1)
     for run, text in enumerate("123", start=2):
         ws.write("src/.a.swp", text)
         os.rename(ws.file("src/.a.swp"), ws.file("src/a"))
-        ws.wait_runs("build", run)
+        _built(ws, text, run)
     subprocess.run(["sed", "-i", "s/3/4/", ws.file("src/a")], check=True)
-    ws.wait_runs("build", 5)
+    _built(ws, "4", 5)
     os.rename(ws.file("src/a"), ws.file("src/a~"))
     ws.write("src/a", "5")
     os.unlink(ws.file("src/a~"))
-    ws.wait_runs("build", 6)
+    _built(ws, "5", 6)
     ws.settle(2.0)
     assert ws.runs("build") == 6
-    assert ws.read("dist/a") == "5"
     assert not vx.says("No such file")
     assert vx.stop() == 0
     ws.nothing_left()
@@ -51,7 +56,7 @@ def test_an_edit_during_a_run_is_built_afterwards(ws: Workspace) -> None:
     vx = ws.start("watch", "build")
 
     def built(text: str) -> bool:
-        return os.path.exists(ws.file("dist/all")) and ws.read("dist/all") == text
+        return ws.holds("dist/all", text)
 
     ws.wait(lambda: built("one\n"), "the first run read its input")
     ws.write("src/a", "two\n")
@@ -120,13 +125,9 @@ def _wait_built(ws: Workspace) -> None:
     for parent, _, names in os.walk(ws.file("src")):
         lines += [ws.read(os.path.join(parent, name)) for name in names]
     expected = hashlib.md5("".join(sorted(lines)).encode()).hexdigest() + "  -\n"
-
-    def built() -> bool:
-        return os.path.exists(ws.file("dist/sum")) and ws.read("dist/sum") == expected
-
-    ws.wait(built, "the tree on disk is built", 20)
+    ws.wait(lambda: ws.holds("dist/sum", expected), "the tree on disk is built", 20)
     ws.settle()
-    assert built()
+    assert ws.read("dist/sum") == expected
 
 
 def test_a_branch_switch_is_one_or_two_cycles_and_the_last_state_wins(ws: Workspace) -> None:
@@ -172,20 +173,16 @@ def test_content_decides_not_the_modification_time(ws: Workspace, polling: bool)
     vx = ws.watch("build")
     ws.wait_runs("build", 1)
 
-    def becomes(text: str, run: int) -> None:
-        ws.wait_runs("build", run)
-        ws.wait(lambda: ws.read("dist/a") == text, f"run {run} built {text}")
-
     shutil.copy2(old, ws.file("src/a"))
-    becomes("bbbb", 2)
+    _built(ws, "bbbb", 2)
     with open(old, "w") as file:
         file.write("cccc")
     os.utime(old, long_ago)
     os.rename(old, ws.file("src/a"))
-    becomes("cccc", 3)
+    _built(ws, "cccc", 3)
     ws.write("src/a", "dddd")
     os.utime(ws.file("src/a"), long_ago)
-    becomes("dddd", 4)
+    _built(ws, "dddd", 4)
     os.utime(ws.file("src/a"))
     os.chmod(ws.file("src/a"), 0o600)
     ws.read("src/a")

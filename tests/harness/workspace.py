@@ -73,6 +73,10 @@ class Workspace:
         with open(self.file(path)) as file:
             return file.read()
 
+    def holds(self, path: str, text: str) -> bool:
+        """Whether a file is there and has this text."""
+        return os.path.exists(self.file(path)) and self.read(path) == text
+
     def git(self, *words: str) -> str:
         """Run git in the workspace and give its output."""
         command = ["git", "-c", "core.hooksPath=/dev/null", *words]
