@@ -13,6 +13,8 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 
+from vxwatch.process.tree import NurseryLostError
+
 LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _BACKLOG = 1024
 _AT_ONCE = 64
@@ -121,7 +123,8 @@ class Door:
         task.add_done_callback(self._asking.discard)
 
     async def _answered(self, answers: Callable[[], Awaitable[None]]) -> None:
-        with contextlib.suppress(OSError):  # whoever would serve is gone; the clients wait
+        # Whoever would serve is gone, or we are about to be; the clients wait.
+        with contextlib.suppress(OSError, NurseryLostError):
             await answers()
             self._watch(self._accept)
 

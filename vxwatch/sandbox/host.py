@@ -18,7 +18,7 @@ _SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108 - hidden, not used
 _ROOT_HIDDEN = ("/root", "/home", "/var/lib", "/etc/ssh")
 _ROOT_BLANKS = ("/etc/shadow", "/etc/shadow-")
 """What root may read and no task has to. A user cannot read it anyway."""
-_NO_TOOLS = ("/mnt", "/media")
+_NO_TOOLS = frozenset({"/mnt", "/media"})
 """On a search path these are another system's programs, or disks that come and go."""
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys")
 """Service users have homes in there; hiding one would take the system away."""
@@ -36,7 +36,7 @@ def describe(environ: Mapping[str, str], *, session: str, users: Iterable[int]) 
     hidden = tuple(_directories((*_HIDDEN, *(_ROOT_HIDDEN if as_root else ()), session)))
     return Host(
         homes=homes,
-        masks=(*(path for path in hidden if not inside_any(path, scratch)), *homes),
+        masks=(*(path for path in hidden if not inside_any(path, {*scratch})), *homes),
         scratch=scratch,
         blanks=tuple(path for path in _ROOT_BLANKS if as_root and os.path.isfile(path)),
     )
@@ -120,7 +120,7 @@ def _shown(host: Host, entry: Place, directory: str) -> Iterator[Place]:
         for root in roots:
             place = follow(os.path.join(home, root))
             yield Place(entry.named, place.path, place.kind, (*entry.links, *place.links))
-    elif inside_any(directory, host.masks):
+    elif inside_any(directory, {*host.masks}):
         yield Place(entry.named, directory, "directory", entry.links)
     elif entry.links:
         yield entry

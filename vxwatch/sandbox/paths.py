@@ -1,6 +1,6 @@
 """Absolute paths as text: what lies in what. Looks at no disk, follows no link."""
 
-from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 
 def inside(path: str, directory: str) -> bool:
@@ -8,9 +8,13 @@ def inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def inside_any(path: str, directories: Iterable[str]) -> bool:
-    """Whether the path is one of the directories or lies below one."""
-    return any(inside(path, directory) for directory in directories)
+def inside_any(path: str, directories: AbstractSet[str]) -> bool:
+    """Whether the path is one of the directories or lies below one, however many there are."""
+    while path not in directories:
+        if path == "/":
+            return False
+        path = path.rpartition("/")[0] or "/"
+    return True
 
 
 def in_order(path: str) -> tuple[str, ...]:

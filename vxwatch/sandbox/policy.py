@@ -158,7 +158,7 @@ def _claim_links(claims: _Claims, place: Place) -> None:
 
 def _tools(host: Host, ground: Ground) -> Iterator[Place]:
     """Tools outside of the workspace; a workspace that is a whole home keeps its tools."""
-    homes = [path for path in host.homes if inside(path, ground.root)]
+    homes = {path for path in host.homes if inside(path, ground.root)}
     for tool in host.tools:
         if not inside(tool.path, ground.root) or inside_any(tool.path, homes):
             yield tool

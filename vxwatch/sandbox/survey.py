@@ -5,7 +5,8 @@ have yet is listed for the caller to make.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -85,8 +86,8 @@ class _Surveyor:
             baseline=baseline,
             reads=tuple(reads),
             writes=writes,
-            walls=dict(self._walls([*opened, *siblings])),
-            protected=tuple(self._protected([place.path for place in writes])),
+            walls=dict(self._walls({*opened, *siblings})),
+            protected=tuple(self._protected({place.path for place in writes})),
             siblings=siblings,
         )
         missing = tuple(self._missing(written, siblings))
@@ -117,38 +118,43 @@ class _Surveyor:
 
     def _packages(self) -> Iterator[Place]:
         """The workspace packages that the project depends on and `node_modules` links to."""
-        reached = [self.project]
-        for project in reached:
-            for name in project.dependencies:
-                known = self.workspace.projects.get(name)
-                if known is not None and known not in reached:
-                    reached.append(known)
-        wanted = {self._absolute(project): project.name for project in reached}
+        known, reached = self.workspace.projects, {self.project.name: None}
+        ahead = [*self.project.dependencies]
+        while ahead:
+            name = ahead.pop()
+            if name in known and name not in reached:
+                reached[name] = None
+                ahead += known[name].dependencies
+        wanted = {self._absolute(known[name]): name for name in reached}
         wanted = {path: n for path, n in wanted.items() if not inside(self.directory, path)}
-        for holder in dict.fromkeys((self.directory, *wanted, self.root)):
+        for holder in dict.fromkeys((self.directory, self.root, *wanted)):
             if not wanted:
                 return
+            if lies(f"{holder}/node_modules") is None:
+                continue
             for link in _links(f"{holder}/node_modules", wanted.values()):
                 place = follow(link)
                 if wanted.pop(place.path, None) is not None:
                     yield place
 
-    def _walls(self, opened: Collection[str]) -> Iterator[tuple[str, Entry]]:
+    def _walls(self, opened: AbstractSet[str]) -> Iterator[tuple[str, Entry]]:
         """Other projects, and what git and vx keep, in the directories that grants open."""
-        nested = [path for path in self.foreign if inside_any(path, opened)]
-        for path in nested:
-            yield path, "directory"
-        for directory in {self.root, self.directory, *nested, *opened}:
+        for path in self.foreign:
+            if inside_any(path, opened):
+                yield path, "directory"
+        for directory in {self.root, self.directory} | opened:
             for name in _PRIVATE:
                 place = follow(os.path.join(directory, name))
                 if place.kind != "missing":
                     yield place.path, place.kind
 
-    def _protected(self, writes: Collection[str]) -> Iterator[str]:
+    def _protected(self, writes: AbstractSet[str]) -> Iterator[str]:
         for name in self.workspace.config_files:
-            place = follow(os.path.join(self.root, name))
-            if place.kind == "file" and inside_any(place.path, writes):
-                yield place.path
+            path = f"{self.root}/{name}"
+            if inside_any(path, writes) or lies(path) == "link":
+                place = follow(path)
+                if place.kind == "file" and inside_any(place.path, writes):
+                    yield place.path
 
     def _siblings(self, writes: tuple[Place, ...]) -> Iterator[tuple[str, Mapping[str, Entry]]]:
         """The directories of granted files whose other entries can be covered.
