@@ -1,6 +1,7 @@
 """Output of a tree: all of it, bounded in memory and in time."""
 
 import asyncio
+import os
 import signal
 import time
 
@@ -10,7 +11,7 @@ from tests.harness.processes import alive
 from tests.harness.trees import Heard, end, sh
 from tests.harness.waiting import patience
 from vxwatch.process.nursery import Nursery
-from vxwatch.process.pipes import Stream
+from vxwatch.process.pipes import Pump, Stream
 
 
 def test_nothing_of_a_flood_is_lost_and_the_loop_keeps_turning() -> None:
@@ -33,6 +34,19 @@ def test_nothing_of_a_flood_is_lost_and_the_loop_keeps_turning() -> None:
         assert (ended.code, ended.output_cut, size) == (0, False, 200_000_000)
         assert turns > 100
         assert longest < patience(0.5)
+
+    asyncio.run(scenario())
+
+
+def test_a_pipe_that_is_never_empty_does_not_keep_the_loop_to_itself() -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        pump = Pump(os.open("/dev/zero", os.O_RDONLY), "stdout", heard)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        pump.abandon()
+        await pump.done()
+        assert 0 < len(heard.stdout) <= 20 * 65536
 
     asyncio.run(scenario())
 

@@ -18,8 +18,6 @@ TYPE_CHECKING = False  # as typing has it, whose import is a third of the nurser
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_STDERR = 2
-
 
 class StartError(Exception):
     """A leader could not be started: at which step, and the errno."""
@@ -127,9 +125,7 @@ def _be_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]], report:
 def _be_helper(
     given: Sequence[int], box: tuple[int, ...], work: Callable[[select.poll], None]
 ) -> None:
-    # Above all the link: vx must see its end when the nursery is killed, whatever we do.
-    signal.set_wakeup_fd(-1)
-    _close_all_but({*given, *box})
+    signal.set_wakeup_fd(-1)  # what signals us is not to wake the nursery
     ends = select.poll()
     ends.register(given[0], 0)  # reports the hang-up of who waits, and nothing else
     try:
@@ -139,10 +135,3 @@ def _be_helper(
         work(ends)
     except OSError as error:
         os.write(given[0], marshal.dumps(error.errno or errno.EIO))
-
-
-def _close_all_but(kept: set[int]) -> None:
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > _STDERR and number not in kept:
-            with contextlib.suppress(OSError):  # the one that the listing itself used
-                os.close(number)
