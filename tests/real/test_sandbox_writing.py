@@ -92,6 +92,12 @@ class TestWriting:
                 assert file.read() == "old"
         assert os.path.exists(site.path("app/free"))
 
+    def test_a_grant_that_cannot_be_made_is_refused(self, site: Site) -> None:
+        site.write("app/file")
+        error = refused(site, write=("file/below/",))
+        assert "write grant 'file/below/' cannot be given" in error.message
+        assert site.path("app/file/below") in error.message
+
     def test_two_boxes_share_a_place_that_was_not_there(self, site: Site) -> None:
         async def both() -> None:
             async with site.session() as (nursery, runtime):

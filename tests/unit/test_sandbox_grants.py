@@ -89,6 +89,10 @@ def test_too_many_matches_name_the_grant_and_the_directory() -> None:
     assert error.hint == "grant the directory: /w/app/src/"
 
 
+def test_too_many_packages_are_told_without_a_grant() -> None:
+    assert "too many packages" in too_heavy({}, 230, 200).message
+
+
 def test_too_much_together_names_the_heaviest() -> None:
     light = parse("x", "read", directory=APP, home="/h")
     heavy = parse("src/*.ts", "read", directory=APP, home="/h")

@@ -26,10 +26,9 @@ from vxwatch.sandbox.bwrap import (
     command_line,
 )
 from vxwatch.sandbox.carrier import Inlets
-from vxwatch.sandbox.grants import Place, too_heavy, unusable
+from vxwatch.sandbox.grants import Place, not_made, not_opened, too_heavy
 from vxwatch.sandbox.host import describe, home, other_owner, reachable, tools
 from vxwatch.sandbox.opening import Placeholders, open_real
-from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.policy import Mount, decide
 from vxwatch.sandbox.seccomp import filter_program
 from vxwatch.sandbox.survey import MOST_MOUNTS, Survey, survey
@@ -171,7 +170,7 @@ class BoxMaker:
                 held = await self._placeholders.hold(missing.path, missing.kind)
             except OSError as error:
                 reason = error.strerror or str(error)
-                raise unusable(missing.grant, missing.path, reason) from None
+                raise not_made(missing.grant, missing.path, reason) from None
             stack.push_async_callback(self._placeholders.release, held)
 
     def _mounts(self, found: Survey, shown: tuple[Place, ...]) -> tuple[Mount, ...]:
@@ -219,7 +218,7 @@ class BoxMaker:
                 except OSError as error:
                     if mount.kind == "read" and error.errno in _GONE:
                         continue
-                    raise _unopened(found, mount, error) from None
+                    raise not_opened(mount.path, error.strerror or str(error)) from None
                 sent.callback(os.close, descriptor)
                 numbers[mount.path] = FIRST_BIND_FD + len(numbers)
                 given[numbers[mount.path]] = descriptor
@@ -241,14 +240,6 @@ class BoxMaker:
         if not self._may_enter(mount.path):
             raise PermissionError(errno.EACCES, "the owner of the workspace may not go there")
         return open_real(mount.path)
-
-
-def _unopened(found: Survey, mount: Mount, error: OSError) -> UserError:
-    grant = next(iter(found.sizes))
-    for one in found.sizes:
-        if one.access == "write" and inside(one.path, mount.path):
-            grant = one
-    return unusable(grant, mount.path, error.strerror or str(error))
 
 
 def _in_memory(content: bytes) -> int:

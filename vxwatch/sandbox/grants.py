@@ -99,18 +99,25 @@ def too_many(grant: Grant, limit: int) -> UserError:
 
 def too_heavy(sizes: Mapping[Grant, int], total: int, limit: int) -> UserError:
     """The refusal of grants that are too many together; names the one that stands for most."""
+    what = f"the sandbox needs {total} mounts, more than the {limit} it can start with"
+    if not sizes:
+        return UserError("sandbox-grant", f"{what}: the project depends on too many packages")
     grant = max(sizes, key=lambda one: sizes[one])
     return UserError(
         "sandbox-grant",
-        f"the grants need {total} mounts, more than the {limit} a sandbox can start with; "
-        f"{grant.access} grant {grant.text!r} stands for {sizes[grant]} paths",
+        f"{what}; {grant.access} grant {grant.text!r} stands for {sizes[grant]} paths",
         f"grant a directory instead of what lies in it: {grant.path}/",
     )
 
 
-def unusable(grant: Grant, path: str, reason: str) -> UserError:
-    """The refusal of a write grant that cannot be made or opened on this disk."""
+def not_made(grant: Grant, path: str, reason: str) -> UserError:
+    """The refusal of a write grant that cannot be made on this disk."""
     return UserError(
         "sandbox-grant",
         f"{grant.access} grant {grant.text!r} cannot be given: {path}: {reason}",
     )
+
+
+def not_opened(path: str, reason: str) -> UserError:
+    """The refusal of a box that needs a path which cannot be opened."""
+    return UserError("sandbox-grant", f"{path} cannot be shown in the sandbox: {reason}")
