@@ -18,15 +18,21 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import measure
 import peers
 import workspace
 
+if TYPE_CHECKING:
+    import subprocess
+
 FLOOR, OURS = "inotifywait", "vx"
 TOOLS = (FLOOR, "nodemon", "entr", "watchfiles", OURS, "vx sandboxed", "turbo", "turbo without npm")
 UNSEEN = 5.0
 """Seconds that an edit gets to start something before the next tool has its turn."""
+PATIENCE = 300.0
+"""Seconds that a tool gets for its first build."""
 CALM = 0.05
 """The share of a core below which a tool is through with its first build."""
 
@@ -143,7 +149,7 @@ def running(tools: list[Tool], starts: Starts, directory: str) -> Iterator[list[
             output = f"{directory}/{tool.tag}.out"
             process = measure.start(tool.argv, tool.made.root, output, tool.tag, PATH=tool.path)
             stack.callback(measure.stop, process, tool.tag)
-            if awake(tool, starts):
+            if awake(tool, process, starts):
                 up.append(tool)
             else:
                 print(f"{tool.name} is left out: it ran nothing; its last words:")
@@ -151,11 +157,11 @@ def running(tools: list[Tool], starts: Starts, directory: str) -> Iterator[list[
         yield up
 
 
-def awake(tool: Tool, starts: Starts, patience: float = 300.0) -> bool:
+def awake(tool: Tool, process: "subprocess.Popen[bytes]", starts: Starts) -> bool:
     """Whether the tool answers an edit; returns when its first build is over, too."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE
     number = 0
-    while time.monotonic() < deadline and measure.tree(tool.tag):
+    while time.monotonic() < deadline and process.poll() is None:
         number -= 1
         tool.edit(number)
         if starts.wait(tool.tag, number, UNSEEN):
