@@ -1,6 +1,7 @@
 """Servers that depend on servers: who starts and who stops first, and what a config edit ends."""
 
 import os
+import signal
 
 import pytest
 
@@ -57,4 +58,15 @@ def test_a_run_keeps_the_servers_that_the_requested_one_needs(chain: Workspace) 
     vx.wait_says(r"front ready")
     assert "clean" not in chain.steps("both")
     assert vx.stop() == 130
+    chain.nothing_left()
+
+
+def test_a_watch_whose_helper_is_killed_ends_everything_and_says_so(chain: Workspace) -> None:
+    vx = chain.watch("front")
+    chain.wait_open(chain.ports[1])
+    nursery = next(seen.pid for seen in chain.processes() if "nursery_main" in seen.line)
+    os.kill(nursery, signal.SIGKILL)
+    assert vx.ended() == 70
+    assert "was killed" in vx.output
+    assert "Traceback" not in vx.output
     chain.nothing_left()

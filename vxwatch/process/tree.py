@@ -50,11 +50,16 @@ class LaunchError(Exception):
         self.message = message
 
 
-class NurseryLostError(Exception):
+class NurseryLostError(UserError):
     """The nursery was killed. What it had started is dead, and the session cannot go on."""
 
     def __init__(self) -> None:
-        super().__init__("the process that starts and ends all others was killed")
+        super().__init__(
+            "nursery-lost",
+            "vx's helper process, which starts and ends all others, was killed",
+            "everything that it had started is ended; when nobody killed it, memory ran out: `dmesg` says so",
+            exit_code=70,
+        )
 
 
 class Tree:
