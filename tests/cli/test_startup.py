@@ -45,4 +45,4 @@ def test_a_run_loads_no_watcher_and_no_screen(ws: Workspace) -> None:
 def test_showing_a_task_starts_no_machinery(ws: Workspace) -> None:
     ws.task("build", "true")
     loaded = _loaded(ws, "show", "build")
-    assert loaded & {"rich", "watchfiles", "psutil", "asyncio", "anyio", "sqlite3"} == set()
+    assert loaded & {"watchfiles", "psutil", "asyncio", "anyio", "sqlite3"} == set()
