@@ -184,10 +184,12 @@ def test_a_cancelled_launch_leaves_nothing() -> None:
     asyncio.run(scenario())
 
 
-async def _with_daemon(nursery: Nursery, how: str = "setsid") -> tuple[Tree, int]:
+async def _with_daemon(
+    nursery: Nursery, how: str = "setsid", work: str = "exec sleep 600"
+) -> tuple[Tree, int]:
     """A tree that has ended and left a daemon in a session of its own; the daemon's pid."""
     heard = Heard()
-    command = f"({how} sh -c 'echo $$; exec sleep 600 >&- 2>&-' &) ; exit 3"
+    command = f"({how} sh -c 'echo $$; exec >&- 2>&-; {work}' &) ; exit 3"
     tree = await nursery.launch(sh(command), heard)
     await heard.until(b"\n")
     assert (await tree.wait()).code == 3
@@ -212,11 +214,13 @@ def test_a_daemon_without_a_mark_dies_when_no_tree_lives() -> None:
     async def scenario() -> None:
         async with Nursery.open() as nursery:
             server = await nursery.launch(sh("sleep 600"), Heard())
-            tree, daemon = await _with_daemon(nursery, "env -i setsid")
+            # Of two generations: the second is bequeathed to us when the first is killed.
+            tree, daemon = await _with_daemon(nursery, "env -i setsid", "sleep 600 & wait")
             await end(tree)
             assert alive(daemon)
             await end(server)
-            await until(lambda: not alive(daemon))
+            await until(lambda: _children(_parent(nursery)) == [])
+            assert not alive(daemon)
 
     asyncio.run(scenario())
 
