@@ -24,13 +24,25 @@ def read(path: str) -> str:
 
 
 def slugs() -> Iterator[str]:
-    """The first argument of every UserError that the package makes."""
-    yield "config"
+    """The first argument of every UserError that the package makes, subclasses included."""
     for path in glob.glob("vxwatch/**/*.py", root_dir=ROOT, recursive=True):
         for node in ast.walk(ast.parse(read(path))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UserError":
                 assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}: a literal"
                 yield str(node.args[0].value)
+            elif isinstance(node, ast.ClassDef) and any(
+                getattr(base, "id", "") == "UserError" for base in node.bases
+            ):
+                yield _slug_of(node)
+
+
+def _slug_of(error: ast.ClassDef) -> str:
+    """What a subclass of UserError gives its base first."""
+    for node in ast.walk(error):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "__init__":
+            assert isinstance(node.args[0], ast.Constant)
+            return str(node.args[0].value)
+    raise AssertionError(error.name)
 
 
 @pytest.mark.parametrize("page", PAGES)

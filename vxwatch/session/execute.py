@@ -51,7 +51,7 @@ async def execute(session: "Session", task: "Task") -> Outcome:
         return Outcome(task.id, "failed", error.code, detail=error.message)
     except UserError as error:
         return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
-    detail = _detail(end)
+    detail = _detail(end) or live.explain(end.code)
     if late:
         assert timeout is not None
         detail = f"timed out after {format_duration(timeout)}"

@@ -5,7 +5,7 @@ is left, whatever the way, the tree is dead and its box is taken back.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A task whose tree is alive."""
+    """A task whose tree is alive. `explain` says what its box has to do with an exit code."""
 
     task: "Task"
     tree: "Tree"
+    explain: Callable[[int], str]
 
 
 @asynccontextmanager
@@ -53,14 +54,14 @@ async def unit(
                 stdin=stdin,
             )
             async with _tree(session, task, launch, on_output) as tree:
-                yield Unit(task, tree)
+                yield Unit(task, tree, lambda _: "")
         else:
             await session.sandbox.ensure()
             box = await session.sandbox.box(task, command, environment, stdin)
             try:
                 async with _tree(session, task, box.launch, on_output) as tree:
                     await box.open(tree)
-                    yield Unit(task, tree)
+                    yield Unit(task, tree, box.explain)
             finally:
                 await box.close()
     finally:
