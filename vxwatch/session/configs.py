@@ -14,6 +14,9 @@ NAMES = frozenset(
 )
 """Names under which a file can be a config or a manifest."""
 
+_SLACK = 20_000_000
+"""Nanoseconds by which a file system's clock may be behind ours."""
+
 
 class ConfigFiles:
     """What config files held when they were last looked at."""
@@ -21,14 +24,23 @@ class ConfigFiles:
     def __init__(self, root: str, files: Iterable[str]) -> None:
         self._root = root
         self._seen: dict[str, str | None] = {}
-        self.replace(files)
+        self._directories: set[str] = set()
+        self._know(files)
 
-    def replace(self, files: Iterable[str]) -> None:
-        """The workspace was loaded from these files; what is known of others stays."""
-        for path in files:
-            if path not in self._seen:
-                self._seen[path] = self._digest(path)
+    def replace(self, files: Iterable[str], since: int) -> bool:
+        """The workspace was loaded from these files; what is known of others stays.
+
+        True if one that was not known may have changed since it was read, after `since`
+        (nanoseconds of the wall clock).
+        """
+        return any(self._newer(path, since) for path in self._know(files))
+
+    def _know(self, files: Iterable[str]) -> list[str]:
+        """Remember what these hold; gives those that were not known."""
+        fresh = [path for path in files if path not in self._seen]
+        self._seen.update((path, self._digest(path)) for path in fresh)
         self._directories = {above for path in self._seen for above in _above(path)}
+        return fresh
 
     def changed(self, hints: Collection[str]) -> frozenset[str]:
         """The config files at or below the hinted paths whose content is another one now."""
@@ -43,6 +55,20 @@ class ConfigFiles:
     def rescan(self, tree: str) -> frozenset[str]:
         """The same for every known config file in a directory ("" for the root)."""
         return frozenset(path for path in self._below(tree) if self._moved(path))
+
+    def stale(self, since: int, parents: Iterable[str]) -> bool:
+        """Whether what was read after `since` (wall clock, nanoseconds) may be outdated already.
+
+        Also when a file may have come into a directory of one, or a member into a parent.
+        """
+        directories = {os.path.dirname(path) for path in self._seen}.union(parents)
+        return any(self._newer(path, since) for path in directories.union(self._seen))
+
+    def _newer(self, path: str, since: int) -> bool:
+        try:
+            return os.stat(os.path.join(self._root, path)).st_ctime_ns > since - _SLACK
+        except OSError:
+            return True
 
     def _below(self, directory: str) -> set[str]:
         prefix = directory + "/" if directory else ""

@@ -1,6 +1,7 @@
 """What the user asked for, turned into the tasks of a session: options in, a plan out."""
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -45,7 +46,8 @@ class Plan:
     """The tasks of a session, in one graph.
 
     `requested` keeps the order of the command line; `commands` counts the tasks that have a
-    command, groups left out; `broad` says that projects were selected, not named.
+    command, groups left out; `broad` says that projects were selected, not named; `since` is
+    the time (nanoseconds of the wall clock) before the first file of the workspace was read.
     """
 
     workspace: "Workspace"
@@ -53,6 +55,7 @@ class Plan:
     graph: Graph
     broad: bool
     commands: int
+    since: int
 
     @property
     def servers(self) -> "frozenset[TaskId]":
@@ -65,13 +68,19 @@ class Plan:
         return options.concurrency or self.workspace.concurrency or max(FEWEST_AT_ONCE, cores)
 
 
-def make_plan(options: Options, tolerate: Callable[[UserError], None] | None = None) -> Plan:
+def make_plan(
+    options: Options,
+    tolerate: Callable[[UserError], None] | None = None,
+    root: str | None = None,
+) -> Plan:
     """Load the workspace around the working directory and plan what was asked for.
 
     Raises `ConfigError` with every fault of every config, and `UserError` for a wrong name;
     with `tolerate`, that is told of wrong names, and only when no name is right it is raised.
+    With `root`, another workspace than that one is refused.
     """
-    workspace = load_workspace(find_root(options.directory))
+    since = time.time_ns()
+    workspace = load_workspace(_root(options.directory, root))
     try:
         selection = _select(workspace, options, options.names)
     except UserError:
@@ -81,7 +90,18 @@ def make_plan(options: Options, tolerate: Callable[[UserError], None] | None = N
     graph = plan(workspace, selection.tasks)
     refuse_shared_ports(workspace, graph.order)
     commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
-    return Plan(workspace, selection.tasks, graph, selection.broad, commands)
+    return Plan(workspace, selection.tasks, graph, selection.broad, commands, since)
+
+
+def _root(directory: str, expected: str | None) -> str:
+    found = find_root(directory)
+    if expected not in (None, found):
+        raise UserError(
+            "no-workspace",
+            f"{expected} is not the workspace of {directory} any more, {found} is",
+            "put its config back, or end vx and start it again",
+        )
+    return found
 
 
 def _known(

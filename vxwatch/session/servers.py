@@ -28,7 +28,7 @@ from vxwatch.session.ready import ReadyLine
 from vxwatch.session.unit import Unit, stop, unit
 
 if TYPE_CHECKING:
-    from vxwatch.model import Task
+    from vxwatch.model import Port, Task
     from vxwatch.session.session import Session
 
 
@@ -73,9 +73,10 @@ class Server:
     async def ensure(self, task: "Task", fingerprint: str) -> Outcome:
         """Bring it up under this fingerprint: keep it, restart it or start it."""
         if self.fingerprint == fingerprint:
+            self.task = task
             return Outcome(task.id, "kept")
         restarted = self._life is not None
-        await self.end(for_good=task.sandbox != self.task.sandbox)
+        await self.end(for_good=_bindings(task) != _bindings(self.task))
         self.task = task
         return await self._start(fingerprint, restarted=restarted)
 
@@ -202,12 +203,7 @@ class Server:
 
     def urls(self) -> tuple[str, ...]:
         """Where a browser finds it."""
-        assert self.task.persistent is not None
-        if self.task.sandbox is not None:
-            ports = [port.host for port in self.task.sandbox.local_binding]
-        else:
-            ports = [self.task.persistent.ready_port] if self.task.persistent.ready_port else []
-        return tuple(f"http://localhost:{port}" for port in ports)
+        return tuple(f"http://localhost:{port}" for port in host_ports(self.task))
 
     def _refuse_a_stranger(self) -> None:
         """An unconfined server shares our ports: who listens there already would pass for it."""
@@ -233,3 +229,15 @@ class Server:
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             await bridge.close()
+
+
+def host_ports(task: "Task") -> tuple[int, ...]:
+    """The ports of the host that a server takes, as far as its config tells."""
+    if task.sandbox is not None:
+        return tuple(port.host for port in task.sandbox.local_binding)
+    port = task.persistent.ready_port if task.persistent else None
+    return (port,) if port else ()
+
+
+def _bindings(task: "Task") -> "tuple[Port, ...]":
+    return task.sandbox.local_binding if task.sandbox else ()

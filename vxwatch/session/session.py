@@ -9,7 +9,7 @@ by setting `hurry`, for which every grace period waits as well. Nothing interrup
 import asyncio
 import os
 import signal
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -23,7 +23,7 @@ from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.session.keys import KeyRing
-from vxwatch.session.servers import Server
+from vxwatch.session.servers import Server, host_ports
 from vxwatch.workspace.git import Git, Ignores
 
 if TYPE_CHECKING:
@@ -115,8 +115,13 @@ class Session:
 
     def learn(self) -> None:
         """List the files of the plan's tasks; the first keys can be made then."""
-        lister = Git(self.workspace.root).tracked_and_untracked
-        self.index = FileIndex(self.workspace.root, self.affected, self.ignores, lister)
+        root = self.workspace.root
+
+        def lister(places: Sequence[str]) -> list[str]:
+            # A repository may come, or go, while a watch runs.
+            return Git(root).tracked_and_untracked(places)
+
+        self.index = FileIndex(root, self.affected, self.ignores, lister)
         self.keys = KeyRing(
             self.plan,
             self.index,
@@ -126,17 +131,31 @@ class Session:
         )
 
     async def replace(self, plan: "Plan") -> None:
-        """Take up another plan of the same workspace; servers that are not in it are ended."""
+        """Take up another plan of the same workspace.
+
+        Servers that are not in it are ended, and those that hold a port which is another's now.
+        """
         gone = self.servers.keys() - plan.servers
-        await self.stop_servers(gone)
+        await self.stop_servers(gone | self._in_the_way(plan))
         for task in gone:
             del self.servers[task]
         self.plan = plan
         self.sandbox.reload(plan.workspace)
         self.affected = Affected(plan.workspace, plan.graph)
+        self.ignores.reset()
         self.index.load(self.affected)
         self.keys.replace(plan)
         self.memory.broken.intersection_update(plan.graph.order)
+
+    def _in_the_way(self, plan: "Plan") -> "set[TaskId]":
+        claimed = {
+            port: task for task in plan.servers for port in host_ports(plan.workspace.task(task))
+        }
+        return {
+            task
+            for task, server in self.servers.items()
+            if any(claimed.get(port, task) != task for port in host_ports(server.task))
+        }
 
     def directory(self, task: "Task") -> str:
         """The absolute directory of the task's project."""

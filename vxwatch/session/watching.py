@@ -8,7 +8,7 @@ without a restart. While it does not load, changes are kept and wait for the rep
 a cycle does is proportional to the workspace; only a reload is.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vxwatch.session.session import Session
 
 RULES = ".gitignore"
+MOST_NAMED = 3
+"""Unreadable paths that are named one by one."""
 
 
 async def watch(session: "Session") -> None:
@@ -47,7 +49,8 @@ class Watch:
         self._broken = False
         self._waiting: frozenset[str] = frozenset()
         self._told: set[TaskId] = set()
-        self._unseen: frozenset[str] = frozenset()
+        self._unreadable: set[str] = set()
+        self._refused: UserError | None = None
 
     async def run(self) -> None:
         """Watch, run the first cycle, then react until cancelled."""
@@ -60,7 +63,12 @@ class Watch:
             self._name_unreadable()
             projects = {task.rpartition("#")[0] for task in session.plan.graph.order}
             session.emit(Watching(len(projects)))
-            await self._cycle(session.plan.graph.order, ())
+            parents = session.workspace.member_parents
+            self._moved = self._configs.stale(session.plan.since, parents)
+            if self._moved:
+                await self._react(frozenset())
+            else:
+                await self._cycle(session.plan.graph.order, ())
             while True:
                 changed = await self._feed.next()
                 await self._react(changed | self._waiting)
@@ -78,39 +86,36 @@ class Watch:
 
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
         configs = self._configs.changed(paths)
-        self._moved |= bool(configs)
-        changed = self._look(frozenset(paths) | self._unseen) | configs
+        changed = self._look(lambda: self._session.index.refresh(paths), configs)
         if any(path.rpartition("/")[2] == RULES for path in paths):
             self._feed.replace(self._territory.scope())
-        return changed
-
-    def _look(self, paths: frozenset[str]) -> frozenset[str]:
-        """What changed among the paths; those that cannot be judged now are judged with the next."""
-        self._unseen = frozenset()
-        try:
-            return self._session.index.refresh(paths)
-        except UserError as error:
-            self._session.emit(Refused(error))
-            self._unseen = paths
-            return frozenset()
+        # What mends the workspace may be no file of it: a directory, say.
+        return changed | frozenset(paths) if self._broken else changed
 
     def _rescan(self, tree: str) -> frozenset[str]:
         configs = self._configs.rescan(tree)
-        self._moved |= bool(configs)
-        return self._session.index.rescan(tree) | configs
+        return self._look(lambda: self._session.index.rescan(tree), configs)
+
+    def _look(self, look: Callable[[], frozenset[str]], configs: frozenset[str]) -> frozenset[str]:
+        """What changed; what cannot be judged now is covered by loading all anew with the next."""
+        if configs:
+            self._moved, self._refused = True, None
+        try:
+            return look() | configs
+        except UserError as error:
+            self._refuse(error)
+            self._moved = True
+            return configs
 
     async def _react(self, changed: frozenset[str]) -> None:
         """Bring what the changes touch up to date."""
         self._waiting = frozenset()
         paths = tuple(sorted(changed))
-        if self._moved:
-            self._moved = False
-            self._broken = not await self._load()
-            if not self._broken:
+        if self._moved or self._broken:
+            if await self._load():
                 await self._cycle(self._session.plan.graph.order, paths)
-                return
-        if self._broken:
-            self._waiting = changed
+            else:
+                self._waiting = changed
             return
         pending = self._touched(changed)
         if pending:
@@ -139,10 +144,8 @@ class Watch:
         self, server: "TaskId", changed: frozenset[str], pending: "frozenset[TaskId]"
     ) -> bool:
         """Whether a server that is down is to be tried again: its project or a user of it is touched."""
-        dependents = self._session.plan.graph.dependents[server]
-        return not pending.isdisjoint(dependents) or any(
-            self._owns(server, path) for path in changed
-        )
+        users = self._session.plan.graph.downstream([server])
+        return not pending.isdisjoint(users) or any(self._owns(server, path) for path in changed)
 
     def _owns(self, task: "TaskId", path: str) -> bool:
         owner = self._owners.of(path)
@@ -152,12 +155,24 @@ class Watch:
         """Take up the workspace as it is now; False when it does not load."""
         session = self._session
         try:
-            plan = make_plan(session.options, lambda error: session.emit(Refused(error)))
+            while True:
+                self._moved = False
+                plan = make_plan(
+                    session.options,
+                    lambda error: session.emit(Refused(error)),
+                    session.workspace.root,
+                )
+                self._moved = self._configs.replace(plan.workspace.config_files, plan.since)
+                await session.replace(plan)
+                if not self._moved:
+                    break
         except UserError as error:
-            session.emit(Refused(error))
-            self._note("what changes from now on waits until this is mended; servers stay up")
+            self._refuse(error)
+            if not self._broken:
+                self._note("what changes from now on waits until this is mended; servers stay up")
+            self._broken = True
             return False
-        await session.replace(plan)
+        self._broken = False
         self._take_up(plan)
         return True
 
@@ -168,7 +183,6 @@ class Watch:
         )
         session.index.read()
         self._name_unreadable()
-        self._configs.replace(plan.workspace.config_files)
         self._owners = Owners(plan.workspace.projects.values())
         self._territory = Territory(plan, session.affected, session.ignores)
         self._territory.know(session.index)
@@ -188,8 +202,19 @@ class Watch:
                     break
 
     def _name_unreadable(self) -> None:
-        for path, reason in self._session.index.unreadable.items():
-            self._note(f"{path} cannot be read ({reason}): a change of it may go unseen")
+        unreadable = self._session.index.unreadable
+        fresh = sorted(unreadable.keys() - self._unreadable)
+        self._unreadable.update(fresh)
+        for path in fresh[:MOST_NAMED]:
+            self._note(f"{path} cannot be read ({unreadable[path]}): a change of it may go unseen")
+        if more := len(fresh[MOST_NAMED:]):
+            self._note(f"{more} more cannot be read")
+
+    def _refuse(self, error: UserError) -> None:
+        """Say it, unless it was said last and nothing was saved to mend it."""
+        before, self._refused = self._refused, error
+        if before is None or vars(before) != vars(error):
+            self._session.emit(Refused(error))
 
     def _note(self, text: str) -> None:
         self._session.emit(Notice(text))

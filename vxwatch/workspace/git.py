@@ -147,8 +147,9 @@ class Ignores:
         return found
 
     def reset(self) -> None:
-        """Read the rules anew: a `.gitignore` changed."""
+        """Read the rules anew: a `.gitignore` changed, or a repository came or went."""
         self.close()
+        self._present = None
         if self._rules:
             self._rules.reset()
 

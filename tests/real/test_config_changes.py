@@ -1,0 +1,81 @@
+"""Whether a file that makes the workspace changed, while it is loaded and afterwards."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.waiting import wait_for
+from vxwatch.session.configs import ConfigFiles
+
+CONFIG = "packages/a/vx.toml"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    (tmp_path / "packages/a").mkdir(parents=True)
+    (tmp_path / CONFIG).write_text("one")
+    return str(tmp_path)
+
+
+def _later(root: str) -> int:
+    """A time that the file system's clock has not reached for what is there."""
+
+    def old() -> bool:
+        return os.stat(root).st_ctime_ns < time.time_ns() - 50_000_000
+
+    os.utime(root)
+    wait_for(old, "the files are old enough")
+    return time.time_ns()
+
+
+def _rewrite(root: str) -> None:
+    Path(root, CONFIG).write_text("two")
+
+
+def _new_file(root: str) -> None:
+    Path(root, "packages/a/package.json").write_text("{}")
+
+
+def _new_member(root: str) -> None:
+    Path(root, "packages/b").mkdir()
+
+
+def _remove(root: str) -> None:
+    Path(root, CONFIG).unlink()
+
+
+@pytest.mark.parametrize("edit", [_rewrite, _new_file, _new_member, _remove])
+def test_what_happened_while_the_workspace_was_loaded_is_seen(
+    root: str, edit: Callable[[str], None]
+) -> None:
+    since = _later(root)
+    edit(root)
+    configs = ConfigFiles(root, [CONFIG])
+    assert configs.stale(since, ["packages"])
+
+
+def test_what_was_there_before_is_not_stale(root: str) -> None:
+    since = _later(root)
+    configs = ConfigFiles(root, [CONFIG])
+    assert not configs.stale(since, ["packages"])
+    assert not configs.replace([CONFIG], since)
+
+
+def test_a_file_that_was_not_known_may_have_changed_since_it_was_read(root: str) -> None:
+    configs = ConfigFiles(root, [])
+    since = _later(root)
+    _rewrite(root)
+    assert configs.replace([CONFIG], since)
+    assert not configs.replace([CONFIG], since)
+    assert configs.changed([CONFIG]) == frozenset()
+
+
+def test_a_directory_that_is_hinted_at_stands_for_the_configs_in_it(root: str) -> None:
+    configs = ConfigFiles(root, [CONFIG])
+    assert configs.changed(["packages"]) == frozenset()
+    _rewrite(root)
+    assert configs.changed(["packages"]) == {CONFIG}
+    assert configs.rescan("") == frozenset()
