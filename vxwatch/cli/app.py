@@ -9,7 +9,7 @@ import click
 from vxwatch import __version__
 from vxwatch.errors import UserError
 
-USAGE_ERROR, INTERNAL_FAULT, INTERRUPTED = 2, 70, 130
+INTERNAL_FAULT, INTERRUPTED = 70, 130
 
 
 class Commands(click.Group):
