@@ -1,5 +1,6 @@
 """What vx ends with, and that the line that says why is there."""
 
+import os
 import re
 import subprocess
 
@@ -143,3 +144,47 @@ def test_a_wrong_name_gets_the_nearest_right_one(ws: Workspace) -> None:
         assert done.code == 2
         assert re.search(rf"(?i)did you mean.*{nearest}", done.err, re.DOTALL), done.err
     assert ws.runs("build") == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_vx_was_started_without_is_nobody_elses(ws: Workspace, closed: str) -> None:
+    ws.task("build", 'echo out; echo err >&2; ls -l /proc/self/fd > "$LOGS/fds"')
+    for words in ("run build", "show", "info"):
+        done = running.finish(
+            ["sh", "-c", f'exec "$0" {words} {closed}', running.VX], ws.path, ws.environment
+        )
+        assert done.code == 0, done.text
+    assert [line.split()[-3] for line in ws.lines("fds")[1:]] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("words", ["run ok", "show", "show --format=json", "info"])
+def test_whatever_vx_cannot_write_it_says_in_one_line(tasks: Workspace, words: str) -> None:
+    command = ["sh", "-c", f'exec "$0" {words} > /dev/full', running.VX]
+    done = running.finish(command, tasks.path, tasks.environment)
+    assert (done.code, done.err) == (1, "vx: cannot write output: No space left on device\n")
+
+
+@pytest.mark.parametrize("sink", ["2> /dev/full", "2>&-"])
+def test_an_error_that_nobody_hears_keeps_its_code(tasks: Workspace, sink: str) -> None:
+    command = ["sh", "-c", f'exec "$0" run nope {sink}', running.VX]
+    assert running.finish(command, tasks.path, tasks.environment).code == 2
+
+
+@pytest.mark.parametrize("words", ["run build", "watch build", "show", "info"])
+def test_a_working_directory_that_is_gone_is_said(ws: Workspace, words: str) -> None:
+    ws.task("build", "true")
+    os.mkdir(ws.file("here"))
+    command = ["sh", "-c", f'cd here && rmdir ../here && exec "$0" {words}', running.VX]
+    done = running.finish(command, ws.path, ws.environment)
+    assert done.code == 2
+    assert done.err.startswith("vx: the working directory does not exist any more\n")
+
+
+def test_what_a_task_wrote_is_shown_when_the_run_is_stopped(ws: Workspace) -> None:
+    ws.task("a", 'echo half of a; echo start >> "$LOGS/a"; sleep 300')
+    ws.task("b", "echo b")
+    vx = ws.start("run", "a", "b")
+    ws.wait_runs("a", 1)
+    vx.wait_says("b ran")
+    assert vx.stop(15) == 143
+    assert vx.says(r"a aborted\nhalf of a\nstopped by SIGTERM\n1 ran, 1 aborted in")

@@ -171,3 +171,17 @@ def test_colour_changes_no_word() -> None:
     style = Style(colour=True, unicode=False)
     assert style.paint("text", "failed") == "\x1b[31;1mtext\x1b[0m"
     assert b"web | " in style.prefix("web")
+
+
+def test_who_stops_a_run_sees_how_far_its_tasks_came_and_who_leaves_a_watch_does_not() -> None:
+    events = (
+        TaskOutput("w#a", "stdout", b"half\n"),
+        TaskEnded(Outcome("w#a", "aborted")),
+    )
+    end = RunEnded((Outcome("w#a", "aborted"),), 1.0, 15)
+    assert shown(started("w#a", "w#b"), *events, end) == (
+        "- w#a aborted\nhalf\nstopped by SIGTERM\n1 aborted in 1.00 s\n"
+    )
+    assert "half" in shown(started("w#b", planned=("w#a", "w#b")), *events)
+    watch = started("w#a", "w#b", verb="watch")
+    assert shown(watch, *events, end) == "stopped\n"

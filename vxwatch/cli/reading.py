@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vxwatch import __version__
+from vxwatch.cli.directory import working_directory
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
@@ -15,7 +16,7 @@ from vxwatch.workspace.discover import find_root, load_workspace
 
 def show_tasks(name: str | None, *, as_json: bool) -> int:
     """Print every project with its tasks, or one task whole."""
-    here = os.path.realpath(os.getcwd())
+    here = working_directory()
     workspace = load_workspace(find_root(here))
     if name is not None:
         return _show_one(workspace, name, here, as_json=as_json)
@@ -74,7 +75,7 @@ def show_info(*, as_json: bool) -> int:
 
     from vxwatch.sandbox.probe import examine
 
-    here = os.path.realpath(os.getcwd())
+    here = working_directory()
     try:
         root: str | None = find_root(here)
     except UserError:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
+from vxwatch.cli.directory import working_directory
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
@@ -56,7 +57,7 @@ def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
         _heed(heeded)
         writer.close(patience)
     if writer.failure is not None:
-        diagnostics.report(UserError("output", f"cannot write output: {writer.failure.strerror}"))
+        diagnostics.report(diagnostics.unwritable(writer.failure))
         return code or 1
     return code
 
@@ -109,7 +110,7 @@ def _options(
     return Options(
         verb=verb,
         names=given["words"],
-        directory=os.path.realpath(os.getcwd()),
+        directory=working_directory(),
         everywhere=given["everywhere"],
         filters=given["filters"],
         arguments=forwarded,

@@ -1,6 +1,7 @@
 """The text of errors: one place, so that `vx run` and `vx watch` say the same."""
 
-import sys
+import contextlib
+import os
 import traceback
 
 from vxwatch.errors import ConfigError, Problem, UserError
@@ -14,19 +15,36 @@ def lines(error: UserError) -> list[str]:
     return [f"vx: {printable(error.message)}", *_indented(error.hint)]
 
 
+def unwritable(failure: OSError) -> UserError:
+    """What to report when standard output takes no more."""
+    return UserError("output", f"cannot write output: {failure.strerror}", exit_code=1)
+
+
 def report(error: UserError) -> None:
     """Print the error on standard error."""
-    print("\n".join(lines(error)), file=sys.stderr)
+    _say("\n".join(lines(error)))
 
 
 def report_fault(fault: BaseException) -> None:
     """Print the short report of a fault of ours, with its stack, on standard error."""
     trace = "".join(traceback.format_exception(fault))
-    print(
+    _say(
         f"vx: internal error: {type(fault).__name__}: {fault}\n"
-        f"  This is a fault of vx, not of your workspace. Please report it with the lines below.\n{trace}",
-        file=sys.stderr,
+        f"  This is a fault of vx, not of your workspace. Please report it with the lines below.\n{trace}"
     )
+
+
+def to_descriptor(number: int, data: bytes) -> None:
+    """Write all of it, past Python's buffer: what is left in that after a failure fails again."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(number, left) :]
+
+
+def _say(text: str) -> None:
+    # Whoever closed standard error or let its disk fill up cannot be told.
+    with contextlib.suppress(OSError):
+        to_descriptor(2, f"{text}\n".encode(errors="backslashreplace"))
 
 
 def _problem(problem: Problem) -> list[str]:

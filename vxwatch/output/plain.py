@@ -131,7 +131,10 @@ class Plain:
         kept = self._kept.pop(result.task, None)
         failed = result.status == "failed"
         watch = self._run is not None and self._run.verb == "watch"
-        shown = kept is not None and (mode == "block" or failed)
+        # Who ends a run wants to see how far it came; who ends a watch leaves.
+        aborted = result.status == "aborted"
+        wanted = not watch if aborted else failed or mode == "block"
+        shown = kept is not None and wanted
         # In a run the summary says it, right below output that was shown as it came.
         streamed = not watch and mode in ("raw", "lines", "prefix")
         told = failed or (result.status == "ran" and (watch or self._broad()))

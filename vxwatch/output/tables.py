@@ -3,6 +3,7 @@
 The one module that loads rich; `vx run` and `vx watch` do without.
 """
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from vxwatch.output.diagnostics import to_descriptor, unwritable
 from vxwatch.output.text import printable
 
 UNBOUNDED = 10_000
@@ -19,8 +21,7 @@ UNBOUNDED = 10_000
 
 def write_json(value: object) -> None:
     """One JSON document; it always parses, whatever bytes a name holds."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=True)
-    sys.stdout.write("\n")
+    _write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
 
 def columns(rows: Iterable[Sequence[str]]) -> None:
@@ -68,5 +69,20 @@ def _grid(rows: Iterable[Sequence[Text]]) -> Table:
 
 
 def _print(content: Table | Text) -> None:
-    width = None if sys.stdout.isatty() else UNBOUNDED
-    Console(width=width, highlight=False, markup=False).print(content, crop=False)
+    page = io.StringIO()
+    terminal = sys.stdout.isatty() or None
+    width = None if terminal else UNBOUNDED
+    console = Console(
+        file=page, force_terminal=terminal, width=width, highlight=False, markup=False
+    )
+    console.print(content, crop=False)
+    _write(page.getvalue())
+
+
+def _write(text: str) -> None:
+    try:
+        to_descriptor(1, text.encode(sys.stdout.encoding, errors="backslashreplace"))
+    except BrokenPipeError:  # a reader that has seen enough
+        return
+    except OSError as error:
+        raise unwritable(error) from error

@@ -52,7 +52,11 @@ class Cycle:
         return self._result(asyncio.get_running_loop().time() - begun)
 
     async def _one(self, task: "Task") -> None:
-        outcome = await self._outcome(task)
+        try:
+            outcome = await self._outcome(task)
+        except asyncio.CancelledError:
+            self._note(Outcome(task.id, "aborted"))
+            raise
         self._note(outcome)
         self._ended.put_nowait(outcome)
 
