@@ -17,9 +17,9 @@ from typing import Literal
 
 import measure
 import workspace
-from vxwatch.process.environment import task_environment
 
 from vxwatch.model import Task, Workspace
+from vxwatch.process.environment import task_environment
 from vxwatch.process.nursery import Launch, Nursery
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.workspace.discover import load_workspace
