@@ -12,20 +12,13 @@ def main() -> None:
 
         sys.stdout.write(f"vx {__version__}\n")
         return
-    sys.exit(_run())
+    try:
+        from vxwatch.cli.app import start
 
-
-def _run() -> int:
-    """Load the command line and run it; a Ctrl-C while it loads ends vx without a stack."""
-    import signal
-
-    python = signal.getsignal(signal.SIGINT)
-    if python is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from vxwatch.cli.app import start
-
-    signal.signal(signal.SIGINT, python)
-    return start()
+        code = start()
+    except KeyboardInterrupt:  # while modules load
+        code = 130
+    sys.exit(code)
 
 
 def _open_standard_streams() -> None:
