@@ -299,7 +299,10 @@ WORKSPACE = Table(
             Globs(Text("a glob", member_fault, {"pattern": _INSIDE_OF})),
             "globs of project directories; default: what the package manager's manifest says",
         ),
-        "concurrency": (_Concurrency(), "how many tasks run at once; default: one for each core, at least 4"),
+        "concurrency": (
+            _Concurrency(),
+            "how many tasks run at once; default: one for each core, at least 4",
+        ),
         "timeout": (Duration(zero=False), "for tasks that are no servers and have none"),
     }
 )
