@@ -209,6 +209,22 @@ def test_changes_can_be_taken_while_a_cycle_runs(root: str, engine: Engine) -> N
     run(test())
 
 
+@every_engine
+def test_what_is_glanced_at_is_given_even_if_it_changed_back(root: str, engine: Engine) -> None:
+    async def test() -> None:
+        write(f"{root}/a", "before")
+        async with feeding(root, engine) as feed:
+            with feed.feed.cycle():
+                for text in ("between", "before"):
+                    write(f"{root}/a", text)
+                    async with asyncio.timeout(patience(10)):
+                        assert await feed.feed.glance() == {"a"}
+            assert await feed.next() == {"a"}
+            await feed.nothing_before("b")
+
+    run(test())
+
+
 def test_a_writer_that_never_pauses_holds_nothing_back(root: str) -> None:
     async def test() -> None:
         stop = threading.Event()

@@ -656,3 +656,29 @@ def test_a_directory_that_cannot_be_read_is_said(
         assert index.unreadable == {"p/shut": "Permission denied"}
     assert index.refresh({"p/shut"}) == {"p/shut/inner.txt"}
     assert index.unreadable == {}
+
+
+def test_what_changed_back_since_the_mark_is_told_from_what_did_not(
+    root: Path, opened: Open
+) -> None:
+    index = opened(root)
+    a, b, new = (root / "p/src" / name for name in ("a.txt", "deep/er/b.txt", "new.txt"))
+    paths = {str(path.relative_to(root)) for path in (a, b, new)}
+    put(a, "moved")
+    index.refresh(paths)
+    index.mark()
+    assert index.returned(paths) == frozenset()
+    for path in (a, b, new):
+        put(path, "between")
+    assert index.refresh(paths) == paths
+    assert index.returned(paths) == frozenset()
+    put(a, "moved")
+    b.unlink()
+    new.unlink()
+    index.refresh(paths)
+    assert index.returned(paths) == {"p/src/a.txt", "p/src/new.txt"}
+    put(b, "bbbb")
+    index.refresh(paths)
+    assert index.returned(paths) == paths
+    index.mark()
+    assert index.returned(paths) == frozenset()

@@ -75,6 +75,14 @@ class FileIndex:
         """Read everything that was not read yet, so that any later change can be told."""
         self._record.digests(list(self._record))
 
+    def mark(self) -> None:
+        """Remember what every file holds now, for `returned`."""
+        self._record.mark()
+
+    def returned(self, paths: Collection[str]) -> frozenset[str]:
+        """Those of the paths that changed since the last mark and changed back."""
+        return self._record.returned(paths)
+
     @property
     def ignored(self) -> frozenset[str]:
         """The files that count although git ignores them."""

@@ -23,6 +23,7 @@ class Record:
         self._moved = moved
         self._seen: dict[str, Seen] = {}
         self._tree = PathTree()
+        self._marked: dict[str, str | None] = {}
         self.unreadable: dict[str, str] = {}
 
     def __contains__(self, path: str) -> bool:
@@ -72,16 +73,33 @@ class Record:
         if now is before:
             return False
         self._put(path, now)
-        return before is None or before.digest != now.digest
+        if before is not None and before.digest == now.digest:
+            return False
+        self._marked.setdefault(path, before and before.digest)
+        return True
 
     def drop(self, path: str) -> bool:
         """Take a file out that is gone; True if it was there."""
-        if self._seen.pop(path, None) is None:
+        before = self._seen.pop(path, None)
+        if before is None:
             return False
+        self._marked.setdefault(path, before.digest)
         self._tree.discard(path)
         self.unreadable.pop(path, None)
         self._moved(path, False)
         return True
+
+    def mark(self) -> None:
+        """Remember what every file holds now."""
+        self._marked = {}
+
+    def returned(self, paths: Collection[str]) -> frozenset[str]:
+        """Those that were seen to differ since the last mark, and hold again what they held then."""
+        return frozenset(
+            path
+            for path in self._marked.keys() & paths
+            if self._marked[path] == (self._seen[path].digest if path in self._seen else None)
+        )
 
     def digests(self, paths: Collection[str]) -> dict[str, str]:
         """What the files hold; the unread ones are read, and those that vanished left out."""

@@ -30,6 +30,11 @@ class Cycle:
         self._paths = paths
         self._ended: asyncio.Queue[Outcome] = asyncio.Queue()
         self._outcomes: list[Outcome] = []
+        self._running: set[TaskId] = set()
+
+    def overtake(self, tasks: "Collection[TaskId]") -> None:
+        """The inputs of these tasks moved just now: what runs of them builds from neither state."""
+        self._session.memory.overtaken |= self._running.intersection(tasks)
 
     async def run(self) -> CycleEnded:
         """Bring every pending task up to date, or say what stood in the way."""
@@ -52,13 +57,24 @@ class Cycle:
         return self._result(asyncio.get_running_loop().time() - begun)
 
     async def _one(self, task: "Task") -> None:
+        self._begin(task)
         try:
             outcome = await self._outcome(task)
         except asyncio.CancelledError:
             self._note(Outcome(task.id, "aborted"))
             raise
+        finally:
+            self._running.discard(task.id)
         self._note(outcome)
         self._ended.put_nowait(outcome)
+
+    def _begin(self, task: "Task") -> None:
+        self._running.add(task.id)
+        overtaken = self._session.memory.overtaken
+        overtaken.discard(task.id)
+        follows = task.persistent is None or task.persistent.restart_on_dependencies
+        if follows and not overtaken.isdisjoint(self._session.plan.graph.dependencies[task.id]):
+            overtaken.add(task.id)
 
     def _note(self, outcome: Outcome) -> None:
         self._session.memory.record(outcome)
@@ -71,16 +87,23 @@ class Cycle:
         if task.command is None:
             return Outcome(task.id, "fresh")
         if task.persistent is not None:
-            fingerprint = session.keys.fingerprint(task.id)
-            return await session.server(task).ensure(task, fingerprint)
+            return await self._server(task)
         key = session.keys.key(task.id)
         if session.memory.settled.get(task.id) == key:
             return Outcome(task.id, "fresh")
         session.memory.settled.pop(task.id, None)
         outcome = await execute(session, task)
         session.keys.ran(task.id)
-        if outcome.status == "ran":
+        if outcome.status == "ran" and task.id not in session.memory.overtaken:
             session.memory.settled[task.id] = key
+        return outcome
+
+    async def _server(self, task: "Task") -> Outcome:
+        session = self._session
+        server = session.server(task)
+        outcome = await server.ensure(task, session.keys.fingerprint(task.id))
+        if outcome.status == "ready" and task.id in session.memory.overtaken:
+            server.distrust()
         return outcome
 
     def _skip(self, skipped: "Mapping[TaskId, TaskId]") -> None:

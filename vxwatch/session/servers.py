@@ -80,6 +80,11 @@ class Server:
         self.task = task
         return await self._start(fingerprint, restarted=restarted)
 
+    def distrust(self) -> None:
+        """Restart it when it is next wanted, whatever its fingerprint is then."""
+        if self._life is not None:
+            self._life.fingerprint = ""
+
     async def end(self, *, for_good: bool) -> None:
         """End its tree; `for_good` closes its host ports too."""
         life = self._life

@@ -41,12 +41,14 @@ class Memory:
     `outcomes` holds the last real outcome of each task, `broken` those of them whose outcome
     blocks what depends on them; `settled` the key under which a task
     last succeeded, dropped before it runs again, so that a crash or a failure half-way never
-    leaves a task looking fresh.
+    leaves a task looking fresh; `overtaken` the tasks whose inputs moved while they ran, or that
+    used the work of such a one: what they made belongs to no key.
     """
 
     outcomes: "dict[TaskId, Outcome]" = field(default_factory=dict)
     broken: "set[TaskId]" = field(default_factory=set)
     settled: "dict[TaskId, str]" = field(default_factory=dict)
+    overtaken: "set[TaskId]" = field(default_factory=set)
 
     def record(self, outcome: Outcome) -> None:
         """Remember how a task ended; `kept` and `fresh` say that the earlier outcome stands."""

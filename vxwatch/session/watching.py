@@ -17,6 +17,7 @@ from vxwatch.graph.places import Owners
 from vxwatch.session.configs import ConfigFiles
 from vxwatch.session.cycle import Cycle
 from vxwatch.session.planning import Plan, make_plan
+from vxwatch.session.race import race
 from vxwatch.session.territory import Territory
 from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
@@ -51,6 +52,7 @@ class Watch:
         self._told: set[TaskId] = set()
         self._unreadable: set[str] = set()
         self._refused: UserError | None = None
+        self._returned: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Watch, run the first cycle, then react until cancelled."""
@@ -71,7 +73,7 @@ class Watch:
                 await self._cycle(session.plan.graph.order, ())
             while True:
                 changed = await self._feed.next()
-                await self._react(changed | self._waiting)
+                await self._react(changed - self._rewritten(changed) | self._waiting)
 
     def _open_feed(self) -> ChangeFeed:
         session = self._session
@@ -125,8 +127,29 @@ class Watch:
 
     async def _cycle(self, pending: "Collection[TaskId]", paths: tuple[str, ...]) -> None:
         self._number += 1
+        cycle = Cycle(self._session, self._number, pending, paths)
+        self._session.index.mark()
         with self._feed.cycle():
-            await Cycle(self._session, self._number, pending, paths).run()
+            await race(cycle.run(), self._look_on(cycle))
+
+    async def _look_on(self, cycle: Cycle) -> None:
+        """Tell a cycle what it is overtaken by: what changes twice may look unchanged at its end."""
+        session = self._session
+        while True:
+            changed = await self._feed.glance()
+            touched = session.affected.touched(changed, session.index.ignored)
+            cycle.overtake(touched.inputs | touched.uncached | touched.restarts)
+
+    def _rewritten(self, changed: frozenset[str]) -> frozenset[str]:
+        """What the tasks of the last cycle rewrote just as it was, as far as that can be told.
+
+        A path that changed while tasks ran and changed back is an edit that was undone; but not
+        when it did the same in the cycle that this caused.
+        """
+        returned = self._session.index.returned(changed)
+        again = returned & self._returned
+        self._returned = (self._returned - changed) | returned
+        return again
 
     def _touched(self, changed: frozenset[str]) -> "frozenset[TaskId]":
         session = self._session

@@ -54,6 +54,8 @@ class ChangeFeed:
         self._debounce = Debounce(quiet)
         self._paths: dict[str, bool] = {}
         self._trees: dict[str, bool] = {}
+        self._found: set[str] = set()
+        self._found_foreign = False
         self._running = 0
         self._ended = float("-inf")
         self._ended_at = 0
@@ -80,9 +82,18 @@ class ChangeFeed:
     async def next(self) -> frozenset[str]:
         """Wait until something changed and settled, and give it. One call at a time."""
         while True:
-            await self._settled()
+            await self._settled(self._due)
             if changed := self._judge():
                 return changed
+
+    async def glance(self) -> frozenset[str]:
+        """While tasks run: wait until something settled, and give what changed.
+
+        The next `next` gives it once more, even if it has changed back by then. Not to be called
+        while `next` waits.
+        """
+        await self._settled(self._debounce.due)
+        return self._look()
 
     @contextlib.contextmanager
     def cycle(self) -> Iterator[None]:
@@ -127,15 +138,21 @@ class ChangeFeed:
             return False
         return self._ended_at < made <= time.time_ns()
 
-    async def _settled(self) -> None:
-        """Return when there is something to judge, and git is not at work."""
+    def _due(self) -> float | None:
+        """When there is something to judge, as far as that is known."""
+        times = (self._debounce.due(), self._guard.due())
+        at_once = asyncio.get_running_loop().time() if self._found else None
+        return min(filter(None, times), default=at_once)
+
+    async def _settled(self, when: Callable[[], float | None]) -> None:
+        """Return when that time has come, and git is not at work."""
         clock = asyncio.get_running_loop().time
         git_until: float | None = None
         while True:
             self._woken.clear()
             if self._collecting is not None and self._collecting.done():
                 self._collecting.result()
-            due = min(filter(None, (self._debounce.due(), self._guard.due())), default=None)
+            due = when()
             if due is None or due > clock():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(due):
@@ -157,19 +174,28 @@ class ChangeFeed:
         self._debounce.clear()
         self._debounce.event(clock())
 
-    def _judge(self) -> frozenset[str]:
-        """Look at what was collected, and give what to react to now."""
+    def _look(self) -> frozenset[str]:
+        """Look at what was collected; what changed is found."""
         paths, trees = self._paths, self._trees
         self._paths, self._trees = {}, {}
         self._debounce.clear()
-        now = asyncio.get_running_loop().time()
         changed = set(self._refresh(paths) if paths else ())
         foreign = any(paths.get(path, True) for path in changed)
         for tree in _outermost(trees):
             found = self._rescan(tree)
             foreign |= trees[tree] and bool(found)
             changed |= found
-        verdict = self._guard.sift(frozenset(changed), foreign, now)
+        self._found |= changed
+        self._found_foreign |= foreign
+        return frozenset(changed)
+
+    def _judge(self) -> frozenset[str]:
+        """Look at what was collected, and give what to react to now."""
+        self._look()
+        found, foreign = frozenset(self._found), self._found_foreign
+        self._found, self._found_foreign = set(), False
+        now = asyncio.get_running_loop().time()
+        verdict = self._guard.sift(found, foreign, now)
         self._name(verdict)
         return verdict.react | self._guard.release(now)
 
