@@ -157,7 +157,9 @@ def test_names_that_are_not_utf_8_are_folded() -> None:
     assert key(environ={"MODE": "\udcff"}).hex != key(environ={"MODE": "\udcfe"}).hex
 
 
-TEXT = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=4)
+# Of the surrogates only such as os.fsdecode makes: 0xff is part of no UTF-8.
+LETTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"]) | st.just("\udcff")
+TEXT = st.text(LETTERS, min_size=1, max_size=4)
 INPUTS = st.fixed_dictionaries(
     {
         "files": st.dictionaries(TEXT, TEXT, max_size=3),
