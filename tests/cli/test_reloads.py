@@ -158,3 +158,27 @@ def test_a_dead_server_comes_back_for_whoever_needs_it_however_far(ws: Workspace
     assert ws.steps("dev")[:5] == ["start", "listen", "crash", "start", "listen"]
     assert vx.stop() == 0
     ws.nothing_left()
+
+
+def test_a_server_whose_project_moved_starts_again_there_and_ends_with_it(ws: Workspace) -> None:
+    port = ws.port()
+    ws.write("package.json", '{"name": "root", "workspaces": ["packages/*"]}')
+    ws.write("packages/a/package.json", '{"name": "a"}')
+    dev = f"pwd >> {ws.logs}/pwd; exec {ws.serve('dev', port)}"
+    table = f"[tasks.dev]\ncommand = '{dev}'\n[tasks.dev.persistent]\nready_when = 'READY'\n"
+    ws.write("packages/a/vx.toml", table)
+    ws.write("packages/b/package.json", '{"name": "b"}')
+    ws.write("packages/b/vx.toml", "[tasks.dev]\ncommand = 'true'\n")
+    vx = ws.start("watch", "--all", "dev")
+    vx.wait_says("^cycle 1: ")
+    os.rename(ws.file("packages/a"), ws.file("packages/c"))
+    ws.wait_steps("dev", "listen", 2)
+    os.rename(ws.file("packages/c"), ws.file("packages/d"))
+    os.mkdir(ws.file("packages/c"))
+    ws.wait_steps("dev", "listen", 3)
+    assert ws.lines("pwd") == [ws.file(f"packages/{name}") for name in "acd"]
+    os.rename(ws.file("packages/d"), ws.file("elsewhere"))
+    vx.wait_says("^note: a#dev was ended: nothing asks for that server any more$")
+    ws.wait(lambda: not is_open(port), "the server is gone")
+    assert vx.stop() == 0
+    ws.nothing_left()

@@ -225,3 +225,10 @@ def test_dependencies_count_for_a_server_only_where_it_says_so() -> None:
     follows = replace(SERVER, persistent=Persistent(restart_on_dependencies=True))
     assert fingerprint(follows, **moved).hex != fingerprint(follows).hex
     assert key(SERVER, **moved).hex != key(SERVER).hex  # what depends on it sees through it
+
+
+def test_a_server_is_another_one_in_another_directory() -> None:
+    assert fingerprint(place="/w/a 1 2").hex == fingerprint(place="/w/a 1 2").hex
+    assert (
+        len({fingerprint(place=place).hex for place in ("/w/a 1 2", "/w/b 1 2", "/w/a 1 3")}) == 3
+    )

@@ -185,3 +185,13 @@ def test_who_stops_a_run_sees_how_far_its_tasks_came_and_who_leaves_a_watch_does
     assert "half" in shown(started("w#b", planned=("w#a", "w#b")), *events)
     watch = started("w#a", "w#b", verb="watch")
     assert shown(watch, *events, end) == "stopped\n"
+
+
+def test_a_cycle_that_skips_for_an_earlier_failure_names_it() -> None:
+    skipped = Outcome("w#web", "skipped", blocked_by="w#gen")
+    failed = Outcome("w#gen", "failed", 1)
+    watch = started("w#web", verb="watch")
+    line = "cycle 2: 0 ran, 0 failed, 1 skipped, 1 kept, 0 ms - conf\n"
+    told = shown(watch, CycleEnded(2, (skipped,), 1, 0.0, ("conf",)))
+    assert told == f"- w#web skipped, because w#gen did not succeed\n{line}"
+    assert "because" not in shown(watch, CycleEnded(1, (failed, skipped), 0, 0.0, ("a",)))

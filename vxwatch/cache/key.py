@@ -64,15 +64,18 @@ def server_fingerprint(
     upstream: Mapping[TaskId, str],
     environ: Mapping[str, str],
     arguments: Sequence[str] = (),
+    place: str = "",
 ) -> Key:
     """What a running server was started with: it is restarted when this moves.
 
-    `files` are those of `restart_on`; `upstream` counts with `restart_on_dependencies` alone.
+    `files` are those of `restart_on`; `upstream` counts with `restart_on_dependencies` alone;
+    `place` is the directory that it runs in, not only where that lies.
     """
     facts = _config(task) | _environment((*task.env_pass, *task.input_env), environ)
     if task.sandbox:
         ports = [(port.inside, port.host) for port in task.sandbox.local_binding]
         facts["config:local_binding"] = json.dumps(ports)
+    facts["place"] = place
     follows = task.persistent is not None and task.persistent.restart_on_dependencies
     return _fold(task, facts, files, upstream if follows else {}, arguments)
 

@@ -7,7 +7,7 @@ dropped: what a mode does not show at once is kept until it is known whether it 
 """
 
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Literal, assert_never
 
 from vxwatch.events import (
@@ -172,6 +172,9 @@ class Plain:
 
     def _cycle(self, event: CycleEnded) -> None:
         if self._run is not None and self._run.verb == "watch":
+            # What failed in this cycle was just shown; what failed before may be long gone.
+            if not any(result.status == "failed" for result in event.outcomes):
+                self._skipped(event.outcomes)
             self._line(
                 text.cycle(event.number, event.outcomes, event.kept, event.seconds, event.paths),
                 "dim",
@@ -186,14 +189,17 @@ class Plain:
         if event.signal is not None:
             self._line(f"stopped by {text.SIGNALS.get(event.signal, event.signal)}", "dim")
         self._line(f"{text.counts(event.outcomes)} in {text.duration(event.seconds)}", "dim")
-        skipped = [result for result in event.outcomes if result.status == "skipped"]
+        self._skipped(event.outcomes)
+        for result in event.outcomes:
+            if result.status == "failed":
+                self._outcome(result)
+
+    def _skipped(self, outcomes: Iterable[Outcome]) -> None:
+        skipped = [result for result in outcomes if result.status == "skipped"]
         for result in skipped[:MOST_SKIPPED]:
             self._outcome(result)
         if len(skipped) > MOST_SKIPPED:
             self._line(f"- and {len(skipped) - MOST_SKIPPED} more skipped", "skipped")
-        for result in event.outcomes:
-            if result.status == "failed":
-                self._outcome(result)
 
     def _mode(self, task: TaskId) -> Mode:
         return mode_of(task, self._run, ci=self._ci) if self._run else "raw"

@@ -6,6 +6,7 @@ over all files of its project, but what depends on it cannot tell from a key wha
 them its key moves whenever it ran.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,18 @@ class KeyRing:
             upstream=self._upstream(task_id),
             environ=self._environ,
             arguments=self._forwarded(task_id),
+            place=self._place(self._task(task_id)),
         ).hex
+
+    def _place(self, task: "Task") -> str:
+        """The project's directory: one that was moved or made anew is another one."""
+        workspace = self._plan.workspace
+        directory = os.path.join(workspace.root, workspace.projects[task.project].dir)
+        try:
+            found = os.stat(directory)
+        except OSError:
+            return directory
+        return f"{directory} {found.st_dev} {found.st_ino}"
 
     def _files(self, task: "Task") -> "Mapping[str, str]":
         if task.inputs is None and not self._whole_projects:

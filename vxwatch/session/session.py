@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vxwatch.cache.files import FileIndex
 from vxwatch.errors import UserError
-from vxwatch.events import Emit, Outcome
+from vxwatch.events import Emit, Notice, Outcome
 from vxwatch.graph.affected import Affected
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
@@ -138,9 +138,12 @@ class Session:
         Servers that are not in it are ended, and those that hold a port which is another's now.
         """
         gone = self.servers.keys() - plan.servers
+        up = [task for task in sorted(gone) if self.servers[task].alive]
         await self.stop_servers(gone | self._in_the_way(plan))
         for task in gone:
             del self.servers[task]
+        for task in up:
+            self.emit(Notice(f"{task} was ended: nothing asks for that server any more"))
         self.plan = plan
         self.sandbox.reload(plan.workspace)
         self.affected = Affected(plan.workspace, plan.graph)
