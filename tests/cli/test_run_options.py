@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.harness.ports import is_open
 from tests.harness.workspace import Box, Workspace
 
 
@@ -135,3 +136,34 @@ def test_two_servers_of_one_run_that_want_one_host_port_are_refused(ws: Workspac
         assert done.code == 2, done.text
         assert f"one bridges port {port} too" in done.err
     assert ws.runs("one") == ws.runs("two") == 0
+
+
+def test_a_group_stands_for_its_tasks_on_the_command_line(ws: Workspace) -> None:
+    ws.task("dep", "echo silent")
+    ws.task("a", 'echo "a got"', after=["dep"])
+    ws.task("b", 'echo "b got"')
+    ws.task("inner", after=["b"])
+    ws.task("check", after=["a", "inner"])
+    done = ws.vx("run", "check", "--", "x y")
+    assert done.code == 0
+    assert "a got x y\n" in done.out
+    assert "b got x y\n" in done.out
+    assert "silent" not in done.out
+    assert done.out.splitlines()[-1].startswith("3 ran in ")
+
+
+@pytest.mark.slow
+def test_a_group_of_servers_stays_in_the_foreground(ws: Workspace) -> None:
+    ports = ws.port(), ws.port()
+    for name, port in zip(("api", "web"), ports, strict=True):
+        ws.server(name, ws.serve(name, port), ready_line="READY")
+    ws.task("dev", after=["api", "web"])
+    vx = ws.start("run", "dev")
+    for port in ports:
+        ws.wait_open(port)
+    vx.wait_says("web ready")
+    ws.settle()
+    assert vx.running
+    assert all(map(is_open, ports))
+    assert vx.stop() == 130
+    ws.nothing_left()

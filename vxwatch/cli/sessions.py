@@ -77,7 +77,7 @@ async def _session(
     emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
     async with session:
         await session.until_stopped(_verb(session))
-    outcomes = tuple(session.memory.outcomes.values())
+    outcomes = session.outcomes
     emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
     stopped = session.stop_signal is not None
     if options.verb == "watch":

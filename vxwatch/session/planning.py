@@ -45,7 +45,8 @@ class Options:
 class Plan:
     """The tasks of a session, in one graph.
 
-    `requested` keeps the order of the command line; `commands` counts the tasks that have a
+    `requested` keeps the order of the command line and holds, for a group, the tasks that it
+    stands for; `commands` counts the tasks that have a
     command, groups left out; `broad` says that projects were selected, not named; `since` is
     the time (nanoseconds of the wall clock) before the first file of the workspace was read.
     """
@@ -90,7 +91,8 @@ def make_plan(
     graph = plan(workspace, selection.tasks)
     refuse_shared_ports(workspace, graph.order)
     commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
-    return Plan(workspace, selection.tasks, graph, selection.broad, commands, since)
+    requested = _meant(workspace, graph, selection.tasks)
+    return Plan(workspace, requested, graph, selection.broad, commands, since)
 
 
 def _root(directory: str, expected: str | None) -> str:
@@ -102,6 +104,21 @@ def _root(directory: str, expected: str | None) -> str:
             "put its config back, or end vx and start it again",
         )
     return found
+
+
+def _meant(
+    workspace: "Workspace", graph: Graph, named: "tuple[TaskId, ...]"
+) -> "tuple[TaskId, ...]":
+    """The named tasks; in place of a group, however deep, what it stands for."""
+    seen: dict[TaskId, bool] = {}
+    ahead = [*reversed(named)]
+    while ahead:
+        task = ahead.pop()
+        if task not in seen:
+            seen[task] = workspace.task(task).command is not None
+            if not seen[task]:
+                ahead += reversed(graph.dependencies[task])
+    return tuple(task for task, has_command in seen.items() if has_command)
 
 
 def _known(

@@ -111,6 +111,16 @@ class Session:
         return self.plan.workspace
 
     @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The last outcome of each task of the plan that has a command and was looked at."""
+        known = self.memory.outcomes
+        return tuple(
+            known[task]
+            for task in self.plan.graph.order
+            if task in known and self.workspace.task(task).command is not None
+        )
+
+    @property
     def polite_signal(self) -> int:
         """The signal that asks a tree to end: the one vx got, else SIGTERM."""
         return self.stop_signal or signal.SIGTERM
