@@ -46,8 +46,7 @@ class Plan:
     """The tasks of a session, in one graph.
 
     `requested` keeps the order of the command line and holds, for a group, the tasks that it
-    stands for; `commands` counts the tasks that have a
-    command, groups left out; `broad` says that projects were selected, not named; `since` is
+    stands for; `commands` counts the tasks that have a command, groups left out; `broad` says that projects were selected, not named; `since` is
     the time (nanoseconds of the wall clock) before the first file of the workspace was read.
     """
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from vxwatch.model import Task, TaskId, Workspace
     from vxwatch.session.planning import Options, Plan
 
-DEFAULT_GRACE = 2.0
-"""Seconds between the polite signal and SIGKILL."""
-
 
 @dataclass(slots=True)
 class Memory:
