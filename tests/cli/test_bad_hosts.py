@@ -113,3 +113,18 @@ def test_a_directory_of_no_workspace_says_what_to_write(ws: Workspace) -> None:
     assert done.code == 2
     assert "vx.toml" in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+def test_a_full_temporary_directory_shows_what_cannot_be_kept(ws: Workspace) -> None:
+    ws.task("flood", "seq 400000")
+    ws.task("small", "echo small")
+    new = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    mount = 'mount -t tmpfs -o size=1m none "$TMPDIR" && exec "$@"'
+    vx = ws.start_command(*new, "sh", "-c", mount, "sh", VX, "run", "flood", "small")
+    assert vx.ended(30) == 0
+    lines = vx.output.splitlines()
+    numbers = [line.rpartition(" ")[2] for line in lines if line.startswith("w#flood | ")]
+    assert numbers == [str(number) for number in range(1, 400_001)]
+    assert vx.says(r"^note: w#flood is shown as it comes: .*\(No space left on device\)")
+    assert vx.says(r"^small$")

@@ -1,6 +1,7 @@
 """What a running watch makes of a workspace that becomes another one under it."""
 
 import os
+import shutil
 
 import pytest
 
@@ -180,5 +181,25 @@ def test_a_server_whose_project_moved_starts_again_there_and_ends_with_it(ws: Wo
     os.rename(ws.file("packages/d"), ws.file("elsewhere"))
     vx.wait_says("^note: a#dev was ended: nothing asks for that server any more$")
     ws.wait(lambda: not is_open(port), "the server is gone")
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+def test_a_workspace_that_is_removed_and_made_again_is_taken_up(ws: Workspace) -> None:
+    ws.write("src/a", "0")
+    ws.task("build", 'echo run >> "$LOGS/build"', inputs=["src/**"])
+    vx = ws.watch("build")
+    ws.wait_runs("build", 1)
+    shutil.rmtree(ws.path)
+    vx.wait_says("^vx: no vx.toml")
+    os.mkdir(ws.path)
+    ws.git("init", "-q")
+    ws.write("src/a", "1")
+    ws.save_config()
+    ws.wait(lambda: ws.runs("build") >= 2, "it is built again")
+    ws.settle()
+    runs = ws.runs("build")
+    ws.write("src/a", "2")
+    ws.wait_runs("build", runs + 1)
     assert vx.stop() == 0
     ws.nothing_left()

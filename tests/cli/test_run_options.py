@@ -6,6 +6,7 @@ import os
 import pytest
 
 from tests.harness.ports import is_open
+from tests.harness.running import VX
 from tests.harness.workspace import Box, Workspace
 
 
@@ -166,4 +167,21 @@ def test_a_group_of_servers_stays_in_the_foreground(ws: Workspace) -> None:
     assert vx.running
     assert all(map(is_open, ports))
     assert vx.stop() == 130
+    ws.nothing_left()
+
+
+@pytest.mark.parametrize("verb", ["run", "watch"])
+def test_a_task_may_not_call_vx_on_its_own_workspace(ws: Workspace, verb: str) -> None:
+    ws.task("again", f'echo run >> "$LOGS/again"; {VX} {verb} again')
+    done = ws.vx("run", "again")
+    assert done.code == 2
+    assert "vx: w#again calls vx on the workspace that it is part of\n" in done.err
+    assert ws.runs("again") == 1
+
+
+def test_a_task_may_call_vx_on_another_workspace(ws: Workspace) -> None:
+    ws.write("other/vx.toml", "[tasks.build]\ncommand = 'echo built'\n")
+    ws.task("outer", f"cd other && {VX} run build")
+    done = ws.vx("run", "outer")
+    assert (done.code, done.out.splitlines()[0]) == (0, "built"), done.text
     ws.nothing_left()

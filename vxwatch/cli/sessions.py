@@ -42,9 +42,22 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
     try:
         _heed(heeded)
         options = _options(verb, forwarded, given, os.environ)
-        return _run(make_plan(options), options, heeded)
+        plan = make_plan(options)
+        _refuse_a_task_of(plan.workspace.root, os.environ)
+        return _run(plan, options, heeded)
     except Interrupted as interrupted:
         return 128 + interrupted.number if verb == "run" else 0
+
+
+def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
+    """A task that calls vx on its own workspace would wait for itself, or run without end."""
+    if environ.get("VX_WORKSPACE") == root:
+        task = environ.get("VX_TASK", "a task")
+        raise UserError(
+            "nested",
+            f"{task} calls vx on the workspace that it is part of",
+            "name what it needs in its depends_on instead",
+        )
 
 
 def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:

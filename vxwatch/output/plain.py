@@ -6,7 +6,6 @@ with their name, line by line. vx's own lines always start a line of their own. 
 dropped: what a mode does not show at once is kept until it is known whether it must be shown.
 """
 
-import tempfile
 from collections.abc import Awaitable, Iterable
 from typing import Literal, assert_never
 
@@ -28,6 +27,7 @@ from vxwatch.events import (
 )
 from vxwatch.model import TaskId
 from vxwatch.output import diagnostics, text
+from vxwatch.output.kept import Kept
 from vxwatch.output.lines import Lines
 from vxwatch.output.style import Style
 from vxwatch.output.writer import Writer
@@ -39,8 +39,6 @@ as a block at its end, or as a block only if it fails."""
 OUT, ERR = 1, 2
 MOST_SKIPPED = 10
 """Skipped tasks that the summary names; in a large workspace thousands may be."""
-IN_MEMORY = 1 << 20
-"""Bytes of one task's kept output that stay in memory; more goes to an unlinked file."""
 
 
 def mode_of(task: TaskId, run: RunStarted, *, ci: bool) -> Mode:
@@ -67,7 +65,8 @@ class Plain:
         self._run: RunStarted | None = None
         self._names: dict[TaskId, str] = {}
         self._parts: dict[tuple[TaskId, str], Lines] = {}
-        self._kept: dict[TaskId, tempfile.SpooledTemporaryFile[bytes]] = {}
+        self._kept: dict[TaskId, Kept] = {}
+        self._loud: set[TaskId] = set()
         self._at_line_start = True
 
     def drained(self) -> Awaitable[None]:
@@ -111,10 +110,13 @@ class Plain:
         if mode == "raw":
             self._raw(event.data, ERR if event.stream == "stderr" else OUT)
         elif mode in ("block", "quiet"):
-            self._keep(event.task).write(event.data)
+            self._keep(event.task, event.data)
         else:
-            lines = self._parts.setdefault((event.task, event.stream), Lines())
-            self._whole(event.task, lines.feed(event.data), mode)
+            self._feed(event.task, event.stream, event.data, mode)
+
+    def _feed(self, task: TaskId, stream: str, data: bytes, mode: Mode) -> None:
+        lines = self._parts.setdefault((task, stream), Lines())
+        self._whole(task, lines.feed(data), mode)
 
     def _whole(self, task: TaskId, data: bytes, mode: Mode) -> None:
         if not data:
@@ -128,6 +130,7 @@ class Plain:
     def _ended(self, result: Outcome) -> None:
         self._flush(result.task)
         mode = self._mode(result.task)
+        self._loud.discard(result.task)
         kept = self._kept.pop(result.task, None)
         failed = result.status == "failed"
         watch = self._run is not None and self._run.verb == "watch"
@@ -145,9 +148,8 @@ class Plain:
                 self._replay(kept)
             kept.close()
 
-    def _replay(self, kept: "tempfile.SpooledTemporaryFile[bytes]") -> None:
-        kept.seek(0)
-        while piece := kept.read(1 << 16):
+    def _replay(self, kept: Kept) -> None:
+        for piece in kept.pieces():
             self._raw(piece, OUT)
         self._fresh_line()
 
@@ -202,15 +204,28 @@ class Plain:
             self._line(f"- and {len(skipped) - MOST_SKIPPED} more skipped", "skipped")
 
     def _mode(self, task: TaskId) -> Mode:
+        if task in self._loud:
+            return "prefix"
         return mode_of(task, self._run, ci=self._ci) if self._run else "raw"
 
     def _broad(self) -> bool:
         return self._run is not None and self._run.broad
 
-    def _keep(self, task: TaskId) -> "tempfile.SpooledTemporaryFile[bytes]":
-        if task not in self._kept:
-            self._kept[task] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed at the task's end
-        return self._kept[task]
+    def _keep(self, task: TaskId, data: bytes) -> None:
+        """Keep it for the task's end; where there is no room, show it as it comes from now on."""
+        kept = self._kept.setdefault(task, Kept())
+        try:
+            kept.write(data)
+        except OSError as error:
+            self._line(
+                f"note: {task} is shown as it comes: what it prints cannot be kept "
+                f"in the temporary directory ({error.strerror})",
+                "note",
+            )
+            self._loud.add(task)
+            for piece in (*kept.pieces(), data):
+                self._feed(task, "stdout", piece, "prefix")
+            self._kept.pop(task).close()
 
     def _flush(self, task: TaskId) -> None:
         for stream in ("stdout", "stderr"):

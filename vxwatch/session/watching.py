@@ -8,6 +8,7 @@ without a restart. While it does not load, changes are kept and wait for the rep
 a cycle does is proportional to the workspace; only a reload is.
 """
 
+import os
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -194,10 +195,16 @@ class Watch:
             if not self._broken:
                 self._note("what changes from now on waits until this is mended; servers stay up")
             self._broken = True
+            self._look_for_the_root()
             return False
         self._broken = False
         self._take_up(plan)
         return True
+
+    def _look_for_the_root(self) -> None:
+        """Wait for a root that is gone: no event tells of that while we stand in it."""
+        if not os.path.isdir(self._session.workspace.root):
+            self._feed.replace(self._territory.scope())
 
     def _take_up(self, plan: Plan) -> None:
         session = self._session

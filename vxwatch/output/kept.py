@@ -1,0 +1,54 @@
+"""A task's output while it is not known whether it must be shown.
+
+Nothing that was taken is lost, also when the disk is full: then it says so and takes no more.
+Memory is bounded; what goes beyond it is in a file without a name.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+IN_MEMORY = 1 << 20
+"""Bytes of one task that stay in memory."""
+
+PIECE = 1 << 16
+
+
+class Kept:
+    """Write to it, then read it once from the start, then close it."""
+
+    def __init__(self) -> None:
+        self._memory: list[bytes] = []
+        self._size = 0
+        self._file: IO[bytes] | None = None
+        self._whole = 0
+
+    def write(self, data: bytes) -> None:
+        """Keep `data` too. Raises OSError if there is no room for it; the rest stays kept."""
+        if self._file is None and self._size + len(data) <= IN_MEMORY:
+            self._memory.append(data)
+            self._size += len(data)
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by `close`
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
+        self._whole += len(data)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, in order."""
+        yield from self._memory
+        if self._file is not None:
+            self._file.seek(0)
+            left = self._whole
+            while left:
+                piece = self._file.read(min(PIECE, left))
+                left -= len(piece)
+                yield piece
+
+    def close(self) -> None:
+        """Give the memory and the disk back."""
+        self._memory.clear()
+        if self._file is not None:
+            self._file.close()
