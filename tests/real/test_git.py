@@ -323,3 +323,22 @@ def test_a_conversation_that_breaks_off_can_be_begun_again() -> None:
     assert talk.ask(b"three\n", lambda answer: answer.endswith(b"\n")) == b"three\n"
     talk.close()
     talk.close()
+
+
+def test_a_git_that_the_workspace_brings_is_never_run(
+    repository: str, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap, inner = f"{tmp_path}/trapped", f"{repository}/inner"
+    write(repository, "a.txt")
+    git(repository, "init", "-q", "--template=", inner)
+    write(inner, "b.txt")
+    write(repository, **{"node_modules/.bin/git": f"#!/bin/sh\necho x > {trap}\n"})
+    os.chmod(f"{repository}/node_modules/.bin/git", 0o755)
+    monkeypatch.setenv("PATH", f"{repository}/node_modules/.bin:{os.environ['PATH']}")
+    ignores = Ignores(repository)
+    try:
+        assert set(Git(repository).tracked_and_untracked([""])) == {"a.txt", "inner/b.txt"}
+        assert ignores.ignored(["a.txt", "inner/b.txt"]) == set()
+    finally:
+        ignores.close()
+    assert not os.path.exists(trap)

@@ -11,22 +11,22 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from vxwatch import globs
 from vxwatch.errors import UserError
-from vxwatch.process.command import Conversation, ConversationError, capture
+from vxwatch.process.command import Captured, Conversation, ConversationError, capture
+from vxwatch.process.programs import resolve
 from vxwatch.workspace.gitignore import Rules
 
-_GIT = (
-    "git",
+_SAFE = (
     "--no-optional-locks",
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "safe.directory=*"),  # as root in another user's workspace; nothing of it is run
 )
-_LIST = (*_GIT, "--literal-pathspecs", "ls-files", "-z")  # check-ignore refuses the option
+_LIST = (*_SAFE, "--literal-pathspecs", "ls-files", "-z")  # check-ignore refuses the option
 _OTHERS = (
     *("--others", "--exclude-standard", f"--exclude=*{globs.EXCLUDED_SUFFIX}"),
     *(f"--exclude={name}" for name in sorted(globs.EXCLUDED)),
 )
-_IGNORE = (*_GIT, "check-ignore", "--stdin", "-z", "-v", "-n")
+_IGNORE = (*_SAFE, "check-ignore", "--stdin", "-z", "-v", "-n")
 _KEPT = frozenset(
     {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
 )
@@ -43,17 +43,21 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
 
 
 class Git:
-    """The files of a workspace. `root` is absolute and real; paths are relative to it."""
+    """The files of a workspace. `root` is absolute and real; paths are relative to it.
 
-    def __init__(self, root: str) -> None:
+    `workspace` is the root of the whole, where that is another one: no program in it is run.
+    """
+
+    def __init__(self, root: str, workspace: str | None = None) -> None:
         self.root = root
+        self._workspace = workspace or root
         self._present: bool | None = None
 
     @property
     def present(self) -> bool:
         """Whether git answers for the workspace; else `.gitignore` files alone do."""
         if self._present is None:
-            self._present = _answers(self.root)
+            self._present = _answers(self.root, self._workspace)
         return self._present
 
     def tracked(self, roots: Sequence[str]) -> list[str]:
@@ -89,7 +93,7 @@ class Git:
         if not roots:
             return []
         few = [] if "" in roots or len(roots) > _PATHSPECS else ["--", *roots]
-        done = capture([*_LIST, *options, *few], cwd=self.root, env=environment(os.environ))
+        done = self._run(*_LIST, *options, *few)
         if done.code:
             said = done.err.decode(errors="replace").strip() or f"exit code {done.code}"
             raise UserError(
@@ -106,7 +110,7 @@ class Git:
     def _submodules(self) -> list[str]:
         if not os.path.lexists(f"{_top(self.root)}/.gitmodules"):
             return []
-        done = capture([*_LIST, "--stage"], cwd=self.root, env=environment(os.environ))
+        done = self._run(*_LIST, "--stage")
         entries = (entry.partition(b"\t") for entry in done.out.split(b"\0"))
         return [os.fsdecode(path) for mode, _, path in entries if mode.startswith(_GITLINK)]
 
@@ -115,7 +119,14 @@ class Git:
         full = f"{self.root}/{repository}"
         if not os.path.lexists(f"{full}/.git"):
             return []
-        return (f"{repository}/{file}" for file in Git(full).tracked_and_untracked(roots))
+        return (
+            f"{repository}/{file}"
+            for file in Git(full, self._workspace).tracked_and_untracked(roots)
+        )
+
+    def _run(self, *words: str) -> Captured:
+        argv = (_program(self._workspace), *words)
+        return capture(argv, cwd=self.root, env=environment(os.environ))
 
 
 class Ignores:
@@ -132,7 +143,7 @@ class Ignores:
         found = {path for path in paths if globs.excluded(path)}
         asked = [path for path in paths if path and path not in found]
         if self._present is None:
-            self._present = _answers(self._root)
+            self._present = _answers(self._root, self._root)
         if not self._present:
             self._rules = self._rules or Rules(self._root)
             return found | set(filter(self._rules.ignored, asked))
@@ -177,9 +188,9 @@ class Ignores:
     def _ask(self, repository: str, paths: Sequence[str]) -> list[str]:
         talk = self._talks.get(repository)
         if talk is None:
-            talk = Conversation(
-                _IGNORE, cwd=f"{self._root}/{repository}", env=environment(os.environ)
-            )
+            argv = (_program(self._root), *_IGNORE)
+            directory = f"{self._root}/{repository}"
+            talk = Conversation(argv, cwd=directory, env=environment(os.environ))
             self._talks[repository] = talk
         request = b"".join(os.fsencode(path) + b"\0" for path in paths)
         wanted = _FIELDS * len(paths)
@@ -225,16 +236,21 @@ class _Walls:
         return self._known[directory]
 
 
-def _answers(root: str) -> bool:
+def _answers(root: str, workspace: str) -> bool:
     """Whether there is git, and a repository around the root that does not ignore it."""
     top = _top(root)
-    search = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    if top is None or not any(os.access(f"{place}/{_GIT[0]}", os.X_OK) for place in search):
+    program = _program(workspace)
+    if top is None or not program:
         return False
     if top == root:
         return True
-    question = [*_GIT, "check-ignore", "-q", root]
+    question = (program, *_SAFE, "check-ignore", "-q", root)
     return capture(question, cwd=top, env=environment(os.environ)).code == _NOT_IGNORED
+
+
+def _program(workspace: str) -> str:
+    """The git of the machine, never one that the workspace brings; "" if there is none."""
+    return resolve("git", os.environ.get("PATH", os.defpath), workspace) or ""
 
 
 def _top(root: str) -> str | None:
