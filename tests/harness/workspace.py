@@ -123,14 +123,15 @@ class Workspace:
         after: Sequence[str] = (),
         grace: str | None = None,
         box: Box | None = None,
+        follows: bool = True,
     ) -> None:
-        """Add a server that its `restart_on` files and its dependencies restart."""
+        """Add a server that its `restart_on` files and, if it follows them, its dependencies restart."""
         fields = {
             "ready_when": ready_line,
             "ready_port": ready_port,
             "ready_timeout": ready_timeout,
             "restart_on": list(restart_on),
-            "restart_on_dependencies": True,
+            "restart_on_dependencies": follows,
         }
         self.task(name, command, after=after, grace=grace, box=box)
         self._tables[name]["persistent"] = {k: v for k, v in fields.items() if v is not None}

@@ -66,8 +66,10 @@ class Box:
         lent: AsyncExitStack,
         entrance: _Entrance | None,
         closed: tuple[str, ...],
+        bound: Mapping[str, tuple[int, int]],
     ) -> None:
         self.launch = launch
+        self._bound = bound
         self._closed = closed
         self._sent = sent
         self._lent = lent
@@ -99,6 +101,21 @@ class Box:
             "vx runs as root and the task as the owner of the workspace, "
             f"who may not use the programs in {self._closed[0]}"
         )
+
+    def replaced(self) -> str | None:
+        """A path that the box shows as it was: another file or directory is there by now.
+
+        A bind stays with what it bound, so what is saved by a rename, or removed and made again,
+        is not seen inside. What is in a directory that is bound is, whatever becomes of it.
+        """
+        for path, identity in self._bound.items():
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue  # perhaps it comes again
+            if (found.st_dev, found.st_ino) != identity:
+                return path
+        return None
 
     async def close(self) -> None:
         """Take back what the box needed: its tree is gone, or never was."""
@@ -150,19 +167,19 @@ class BoxMaker:
             shown, closed = self._tools(found, environment.get("PATH", ""))
             mounts = self._mounts(found, shown)
             entrance = self._entrance(task.sandbox.host_ports, sent, stack)
+            descriptors, bound = self._descriptors(found, mounts, sent)
             directory = found.ground.directory
             launch = Launch(
                 argv=command_line(self._programs, command, blocked=entrance is not None),
                 cwd=directory if self._owner is None else "/",
                 env={**environment, "PWD": directory, "TMPDIR": own_temp},
-                fds=self._descriptors(found, mounts, sent)
-                | ({BLOCK_FD: entrance.waits} if entrance else {}),
+                fds=descriptors | ({BLOCK_FD: entrance.waits} if entrance else {}),
                 stdin=stdin,
                 owner=self._owner,
                 boxed=True,
             )
             lent = stack.pop_all()
-        return Box(launch, sent, lent, entrance, closed)
+        return Box(launch, sent, lent, entrance, closed, bound)
 
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
@@ -206,8 +223,12 @@ class BoxMaker:
 
     def _descriptors(
         self, found: Survey, mounts: tuple[Mount, ...], sent: ExitStack
-    ) -> dict[int, int]:
-        """Open what the box binds; the numbers are those in the child."""
+    ) -> tuple[dict[int, int], dict[str, tuple[int, int]]]:
+        """Open what the box binds: descriptors by number in the child, identities by path.
+
+        The identities are those of what belongs to the workspace.
+        """
+        bound: dict[str, tuple[int, int]] = {}
         shown: list[Mount] = []
         numbers: dict[str, int] = {}
         given: dict[int, int] = {}
@@ -222,6 +243,9 @@ class BoxMaker:
                 sent.callback(os.close, descriptor)
                 numbers[mount.path] = FIRST_BIND_FD + len(numbers)
                 given[numbers[mount.path]] = descriptor
+                if mount.kind != "blank" and mount.path.startswith(f"{self.workspace.root}/"):
+                    status = os.fstat(descriptor)
+                    bound[mount.path] = status.st_dev, status.st_ino
             shown.append(mount)
         words = arguments(
             shown,
@@ -232,7 +256,7 @@ class BoxMaker:
         for number, content in ((ARGS_FD, words), (FILTER_FD, self._filter)):
             given[number] = _in_memory(content)
             sent.callback(os.close, given[number])
-        return given
+        return given, bound
 
     def _open(self, mount: Mount) -> int:
         if mount.kind == "blank":

@@ -48,6 +48,7 @@ class Life:
     ready: bool = False
     asked: bool = False
     outcome: Outcome | None = None
+    unit: Unit | None = None
 
 
 class Server:
@@ -79,6 +80,11 @@ class Server:
         await self.end(for_good=_bindings(task) != _bindings(self.task))
         self.task = task
         return await self._start(fingerprint, restarted=restarted)
+
+    def replaced(self) -> str | None:
+        """A path that its box shows as it was, while there is something else; None if all is well."""
+        life = self._life
+        return life.unit.replaced() if life and life.unit and self.alive else None
 
     def distrust(self) -> None:
         """Restart it when it is next wanted, whatever its fingerprint is then."""
@@ -129,6 +135,7 @@ class Server:
         session.emit(TaskStarted(task.id, command))
         try:
             async with unit(session, task, command, self._reader(life), stdin="held") as live:
+                life.unit = live
                 if self._bridge is not None and live.tree.init is not None:
                     self._bridge.attach(live.tree.init)
                 life.outcome = await self._until_ready(life, live)

@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A task whose tree is alive. `explain` says what its box has to do with an exit code."""
+    """A task whose tree is alive, in a box or not.
+
+    `explain` says what its box has to do with an exit code, `replaced` names a path that the
+    box shows as it was before something else came to its place.
+    """
 
     task: "Task"
     tree: "Tree"
-    explain: Callable[[int], str]
+    explain: Callable[[int], str] = lambda _: ""
+    replaced: Callable[[], str | None] = lambda: None
 
 
 @asynccontextmanager
@@ -54,14 +59,14 @@ async def unit(
                 stdin=stdin,
             )
             async with _tree(session, task, launch, on_output) as tree:
-                yield Unit(task, tree, lambda _: "")
+                yield Unit(task, tree)
         else:
             await session.sandbox.ensure()
             box = await session.sandbox.box(task, command, environment, stdin)
             try:
                 async with _tree(session, task, box.launch, on_output) as tree:
                     await box.open(tree)
-                    yield Unit(task, tree, box.explain)
+                    yield Unit(task, tree, box.explain, box.replaced)
             finally:
                 await box.close()
     finally:

@@ -54,6 +54,7 @@ class Watch:
         self._unreadable: set[str] = set()
         self._refused: UserError | None = None
         self._returned: frozenset[str] = frozenset()
+        self._renewed: set[TaskId] = set()
 
     async def run(self) -> None:
         """Watch, run the first cycle, then react until cancelled."""
@@ -72,6 +73,7 @@ class Watch:
                 await self._react(frozenset())
             else:
                 await self._cycle(session.plan.graph.order, ())
+                await self._renew_boxes()
             while True:
                 changed = await self._feed.next()
                 await self._react(changed - self._rewritten(changed) | self._waiting)
@@ -117,6 +119,7 @@ class Watch:
         if self._moved or self._broken:
             if await self._load():
                 await self._cycle(self._session.plan.graph.order, paths)
+                await self._renew_boxes()
             else:
                 self._waiting = changed
             return
@@ -124,7 +127,30 @@ class Watch:
         if pending:
             self._session.keys.forget(pending)
             await self._cycle(pending, paths)
-        self._say_what_keeps_running(changed)
+        renewed = await self._renew_boxes()
+        self._say_what_keeps_running(changed, renewed)
+
+    async def _renew_boxes(self) -> "Collection[TaskId]":
+        """Restart the servers whose box shows what is no longer there; gives them."""
+        session = self._session
+        outdated = self._outdated()
+        for task, path in outdated.items():
+            session.servers[task].distrust()
+            if task not in self._renewed:
+                self._renewed.add(task)
+                self._note(
+                    f"{task} restarts: {path} was replaced, and a sandbox keeps what it was given",
+                    "grant the directory that it lies in, and no restart is needed",
+                )
+        if outdated:
+            paths = tuple(sorted(set(outdated.values())))
+            await self._cycle(session.plan.graph.downstream(outdated), paths)
+        return outdated.keys()
+
+    def _outdated(self) -> "dict[TaskId, str]":
+        root = self._session.workspace.root
+        found = {task: server.replaced() for task, server in self._session.servers.items()}
+        return {task: os.path.relpath(path, root) for task, path in found.items() if path}
 
     async def _cycle(self, pending: "Collection[TaskId]", paths: tuple[str, ...]) -> None:
         self._number += 1
@@ -218,11 +244,11 @@ class Watch:
         self._territory.know(session.index)
         self._feed.replace(self._territory.scope())
 
-    def _say_what_keeps_running(self, changed: frozenset[str]) -> None:
+    def _say_what_keeps_running(self, changed: frozenset[str], but: "Collection[TaskId]") -> None:
         """Once for each server: a change in its project that nothing takes up."""
         session = self._session
         for task, server in session.servers.items():
-            if task in self._told or not server.alive:
+            if task in self._told or task in but or not server.alive:
                 continue
             for path in changed:
                 if self._owns(task, path) and not any(True for _ in session.affected.takers(path)):
@@ -246,5 +272,5 @@ class Watch:
         if before is None or vars(before) != vars(error):
             self._session.emit(Refused(error))
 
-    def _note(self, text: str) -> None:
-        self._session.emit(Notice(text))
+    def _note(self, text: str, hint: str = "") -> None:
+        self._session.emit(Notice(text, hint))
