@@ -128,14 +128,18 @@ def test_a_bad_grace_is_one_line_with_what_is_expected(ws: Workspace, value: str
     assert done.err.startswith("vx: VX_KILL_GRACE: expected")
 
 
-def test_two_servers_of_one_run_that_want_one_host_port_are_refused(ws: Workspace) -> None:
+@pytest.mark.parametrize("boxed", [(True, True), (True, False), (False, False)])
+def test_two_servers_of_one_run_that_want_one_host_port_are_refused(
+    ws: Workspace, boxed: tuple[bool, bool]
+) -> None:
     port = ws.port()
-    for name in ("one", "two"):
-        ws.server(name, ws.serve(name, port), box=Box(ports=(port,)))
+    for name, box in zip(("one", "two"), boxed, strict=True):
+        grants = Box(ports=(port,)) if box else None
+        ws.server(name, ws.serve(name, port), ready_port=port, box=grants)
     for verb in ("run", "watch"):
         done = ws.vx(verb, "one", "two")
         assert done.code == 2, done.text
-        assert f"one bridges port {port} too" in done.err
+        assert f"one takes port {port} too" in done.err
     assert ws.runs("one") == ws.runs("two") == 0
 
 

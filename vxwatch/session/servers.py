@@ -26,6 +26,7 @@ from vxwatch.session.execute import command_line
 from vxwatch.session.race import race
 from vxwatch.session.ready import ReadyLine
 from vxwatch.session.unit import Unit, stop, unit
+from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
     from vxwatch.model import Port, Task
@@ -215,7 +216,7 @@ class Server:
 
     def urls(self) -> tuple[str, ...]:
         """Where a browser finds it."""
-        return tuple(f"http://localhost:{port}" for port in host_ports(self.task))
+        return tuple(f"http://localhost:{port}" for port, _ in host_ports(self.task))
 
     def _refuse_a_stranger(self) -> None:
         """An unconfined server shares our ports: who listens there already would pass for it."""
@@ -241,14 +242,6 @@ class Server:
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             await bridge.close()
-
-
-def host_ports(task: "Task") -> tuple[int, ...]:
-    """The ports of the host that a server takes, as far as its config tells."""
-    if task.sandbox is not None:
-        return tuple(port.host for port in task.sandbox.local_binding)
-    port = task.persistent.ready_port if task.persistent else None
-    return (port,) if port else ()
 
 
 def _bindings(task: "Task") -> "tuple[Port, ...]":

@@ -23,8 +23,9 @@ from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.session.keys import KeyRing
-from vxwatch.session.servers import Server, host_ports
+from vxwatch.session.servers import Server
 from vxwatch.workspace.git import Git, Ignores
+from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
     from vxwatch.model import Task, TaskId, Workspace
@@ -161,12 +162,12 @@ class Session:
 
     def _in_the_way(self, plan: "Plan") -> "set[TaskId]":
         claimed = {
-            port: task for task in plan.servers for port in host_ports(plan.workspace.task(task))
+            port: task for task in plan.servers for port, _ in host_ports(plan.workspace.task(task))
         }
         return {
             task
             for task, server in self.servers.items()
-            if any(claimed.get(port, task) != task for port in host_ports(server.task))
+            if any(claimed.get(port, task) != task for port, _ in host_ports(server.task))
         }
 
     def directory(self, task: "Task") -> str:
