@@ -74,7 +74,7 @@ CASES: Mapping[str, Mapping[str, str]] = {
     "faults in several files": {
         "vx.workspace.toml": 'member = ["a"]\nconcurrency = "many"\n',
         "vx.toml": task("all", timeout=30, env={"set": {"PORT": 80}}),
-        "package.json": '{\n  "name": "top",\n}\n',
+        "package.json": '{\n  "name": top\n}\n',
     },
     "no such task": {"vx.toml": task("al")},
     "no config": {"package.json": "{}"},

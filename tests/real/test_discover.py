@@ -303,7 +303,7 @@ def test_a_file_that_cannot_be_parsed_is_not_blamed_on_others(make: Make) -> Non
             "package.json": {"workspaces": ["packages/*"]},
             "packages/a/vx.toml": "[tasks.build\n",
             "packages/b/vx.toml": "[tasks.build]\ncommand = 'x'\ndepends_on = ['a#build']\n",
-            "packages/c/package.json": '{\n"name": "c",\n}',
+            "packages/c/package.json": '{\n"name": c\n}',
             "packages/d/package.json": "[]",
             "packages/e/package.json": "[" * 100_000,
         }
@@ -311,7 +311,7 @@ def test_a_file_that_cannot_be_parsed_is_not_blamed_on_others(make: Make) -> Non
     found = problems(root)
     assert [problem.split(" ")[0] for problem in found] == [
         "packages/a/vx.toml:1:",
-        "packages/c/package.json:3:",
+        "packages/c/package.json:2:",
         "packages/d/package.json:1:",
         "packages/e/package.json:0:",
     ]
