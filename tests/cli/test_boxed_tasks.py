@@ -99,3 +99,16 @@ def test_a_write_grant_that_leaves_the_project_through_a_link_is_refused(
     assert done.code not in {0, 70}
     assert outside in done.text
     assert os.listdir(outside) == []
+
+
+@pytest.mark.parametrize("place", ["app", "sites/app"])
+def test_a_single_project_below_the_home_directory_is_boxed(ws: Workspace, place: str) -> None:
+    home = os.path.join(ws.logs, "home")
+    os.makedirs(os.path.join(home, place))
+    with open(os.path.join(home, place, "vx.toml"), "w") as config:
+        config.write('[tasks.where]\ncommand = "pwd; ls -A"\nsandbox = {}\n')
+    ws.environment = {**ws.environment, "HOME": home}
+    done = ws.vx("run", "where", cwd=os.path.join(home, place))
+    assert done.code == 0, done.text
+    assert done.out.splitlines()[0] == os.path.realpath(os.path.join(home, place))
+    assert "vx.toml" not in done.out

@@ -45,6 +45,12 @@ def test_nothing_is_granted_by_itself() -> None:
     ]
 
 
+def test_a_project_that_is_the_whole_workspace_has_a_directory_to_start_in() -> None:
+    mounts = decide(HOST, ground(directory="/home/u/w"))
+    made = {m.path: m.kind for m in mounts}
+    assert made["/home/u"] == made["/home/u/w"] == "mask"
+
+
 def test_a_workspace_outside_of_the_homes_has_its_own_wall() -> None:
     mounts = decide(HOST, ground(root="/srv/w", directory="/srv/w/app"))
     assert shows(mounts, "/srv/w/app/x") == "mask"

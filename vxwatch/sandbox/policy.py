@@ -89,9 +89,10 @@ class _Rank(IntEnum):
     MASK = 4
     SCRATCH = 5
     WALL = 6
-    BASELINE = 7
-    READ = 8
-    WRITE = 9
+    START = 7
+    BASELINE = 8
+    READ = 9
+    WRITE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,8 @@ def _claim_hidden(claims: _Claims, host: Host, ground: Ground) -> None:
         _claim(claims, _Rank.MASK, Mount(path, "mask"))
     for path in host.scratch:
         _claim(claims, _Rank.SCRATCH, Mount(path, "scratch"))
-    _claim(claims, _Rank.WALL, Mount(ground.root, "mask"))
+    rank = _Rank.START if ground.directory == ground.root else _Rank.WALL
+    _claim(claims, rank, Mount(ground.root, "mask"))
     for path in host.blanks:
         _claim(claims, _Rank.MASK, Mount(path, "blank"))
     for path, entry in ground.walls.items():
@@ -222,6 +224,8 @@ def _counts(claim: _Claim, around: Kind) -> bool:
         return around not in _VISIBLE
     if claim.rank is _Rank.PROTECTED:
         return around == "write"
+    if claim.rank is _Rank.START:
+        return True  # even in a home, which is a mask too: the command starts there
     if kind == "blank":
         return around != "mask"
     return kind == "scratch" or kind != around
