@@ -76,7 +76,8 @@ def _print(content: Table | Text) -> None:
         file=page, force_terminal=terminal, width=width, highlight=False, markup=False
     )
     console.print(content, crop=False)
-    _write(page.getvalue())
+    # Cells are padded to their column, which shows as nothing but stays in what is copied.
+    _write("".join(line.rstrip() + "\n" for line in page.getvalue().splitlines()))
 
 
 def _write(text: str) -> None:

@@ -227,7 +227,7 @@ class Server:
             by = f" by {who[1]} (pid {who[0]})" if who else ""
             raise UserError(
                 "port-taken",
-                f"{self.task.id}: port {port} is in use{by}",
+                f"port {port} is in use{by}",
                 "end what holds it, or give the server another port",
             )
 
