@@ -128,7 +128,7 @@ class Watch:
             self._session.keys.forget(pending)
             await self._cycle(pending, paths)
         renewed = await self._renew_boxes()
-        self._say_what_keeps_running(changed, renewed)
+        self._say_what_keeps_running(changed, pending | {*renewed})
 
     async def _renew_boxes(self) -> "Collection[TaskId]":
         """Restart the servers whose box shows what is no longer there; gives them."""
