@@ -194,3 +194,18 @@ def test_an_output_that_nobody_reads_does_not_hold_up_the_end(ws: Workspace) -> 
     vx.terminate()
     assert vx.wait(patience(10)) == 143
     ws.nothing_left(1)
+
+
+def test_who_is_impatient_sees_no_stack_and_the_same_exit_code(ws: Workspace) -> None:
+    ws.task("work", "true")
+    for delay in range(15):
+        vx = ws.watch("work")
+        vx.wait_says("^cycle 1: ")
+        vx.send(signal.SIGINT)
+        time.sleep(delay * 0.004)
+        while vx.running:
+            vx.send(signal.SIGINT)
+            time.sleep(0.003)
+        assert vx.ended(5) == 0
+        assert vx.output.endswith("stopped\n")
+    ws.nothing_left()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
@@ -47,6 +47,8 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         return _run(plan, options, heeded)
     except Interrupted as interrupted:
         return 128 + interrupted.number if verb == "run" else 0
+    finally:
+        _answer(heeded, signal.SIG_IGN)
 
 
 def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
@@ -66,8 +68,12 @@ def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
     try:
         code, stopped = asyncio.run(_session(plan, options, _renderer(writer), heeded))
         patience = FLUSH_PATIENCE if stopped else None
-    finally:
+    except BaseException as fault:
         _heed(heeded)
+        if isinstance(fault, KeyboardInterrupt):  # while the loop gives the signals back
+            raise Interrupted(signal.SIGINT) from fault
+        raise
+    finally:
         writer.close(patience)
     if writer.failure is not None:
         diagnostics.report(diagnostics.unwritable(writer.failure))
@@ -93,6 +99,11 @@ async def _session(
     outcomes = session.outcomes
     emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
     stopped = session.stop_signal is not None
+    # Before the loop closes: it would give the signals back to Python. Who stopped vx and is
+    # impatient has nothing to stop any more.
+    for number in heeded:
+        loop.remove_signal_handler(number)
+    _answer(heeded, signal.SIG_IGN if stopped else _interrupted)
     if options.verb == "watch":
         return 0, stopped
     return exit_code(outcomes, session.stop_signal), stopped
@@ -154,8 +165,15 @@ def _concurrency(text: str | None) -> int | None:
 
 
 def _heed(numbers: list[signal.Signals]) -> None:
+    _answer(numbers, _interrupted)
+
+
+def _answer(
+    numbers: list[signal.Signals],
+    how: signal.Handlers | Callable[[int, FrameType | None], NoReturn],
+) -> None:
     for number in numbers:
-        signal.signal(number, _interrupted)
+        signal.signal(number, how)
 
 
 def _interrupted(number: int, _frame: FrameType | None) -> NoReturn:
