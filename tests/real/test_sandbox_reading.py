@@ -39,6 +39,11 @@ class TestReading:
         assert ran.out == "grantedsrc\napp\n"
         assert ran.err.count("No such file") == 2
 
+    def test_the_directories_that_lead_to_a_grant_are_open_to_look_into(self, site: Site) -> None:
+        site.write("app/src/deep/a", "x")
+        ran = site.run("stat -c %a .. . src src/deep", read=("src/deep/a",))
+        assert ran.out.split() == ["755"] * 4
+
     def test_without_grants_the_project_is_an_empty_directory(self, site: Site) -> None:
         site.write("app/secret", "hidden")
         assert site.run("pwd; ls -A").out == site.path("app") + "\n"

@@ -38,6 +38,7 @@ def test_nothing_is_granted_by_itself() -> None:
     assert [(m.path, m.kind, m.sealed) for m in mounts] == [
         ("/etc/shadow", "blank", False),
         ("/home/u", "mask", True),
+        ("/home/u/w", "folder", False),
         ("/home/u/w/app", "folder", False),
         ("/run", "mask", False),
         ("/tmp", "scratch", False),

@@ -119,7 +119,7 @@ def decide(host: Host, ground: Ground) -> tuple[Mount, ...]:
     for path in ground.protected:
         _claim(claims, _Rank.PROTECTED, Mount(path, "read"))
     _claim_files(claims, ground)
-    return tuple(_seal(list(_nest(claims))))
+    return tuple(_seal(list(_with_parents(_nest(claims)))))
 
 
 def _claim(claims: _Claims, rank: _Rank, mount: Mount) -> None:
@@ -215,6 +215,35 @@ def _nest(claims: _Claims) -> Iterator[Mount]:
             yield claim.mount
             if claim.mount.kind not in {"link", "folder"}:
                 above.append(claim.mount)
+
+
+def _with_parents(mounts: Iterable[Mount]) -> Iterator[Mount]:
+    """The mounts, and the directories that lead to each from the mask or scratch around it.
+
+    bwrap would make them too, but closed to everybody but their owner.
+    """
+    above: list[Mount] = [Mount("/", "read")]
+    made: set[str] = set()
+    for mount in mounts:
+        while not inside(mount.path, above[-1].path):
+            above.pop()
+        if above[-1].kind not in _VISIBLE:
+            yield from _leading(mount.path, above[-1].path, made)
+        yield mount
+        made.add(mount.path)
+        if mount.kind not in {"link", "folder"}:
+            above.append(mount)
+
+
+def _leading(path: str, start: str, made: set[str]) -> Iterator[Mount]:
+    """The directories strictly between the two, outermost first, that are not made yet."""
+    between = []
+    parent = posixpath.dirname(path)
+    while parent != start and parent not in made:
+        between.append(parent)
+        parent = posixpath.dirname(parent)
+    made.update(between)
+    yield from (Mount(directory, "folder") for directory in reversed(between))
 
 
 def _counts(claim: _Claim, around: Kind) -> bool:
