@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
 from vxwatch.cli.directory import working_directory
+from vxwatch.cli.signals import answer, hearing
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
@@ -40,7 +41,7 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
     # A signal that is ignored from the start (nohup, a script's `&`) stays ignored.
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     try:
-        _heed(heeded)
+        answer(heeded, _interrupted)
         options = _options(verb, forwarded, given, os.environ)
         plan = make_plan(options)
         _refuse_a_task_of(plan.workspace.root, os.environ)
@@ -48,7 +49,7 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
     except Interrupted as interrupted:
         return 128 + interrupted.number if verb == "run" else 0
     finally:
-        _answer(heeded, signal.SIG_IGN)
+        answer(heeded, signal.SIG_IGN)
 
 
 def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
@@ -67,12 +68,10 @@ def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
     patience: float | None = FLUSH_PATIENCE
     try:
         code, stopped = asyncio.run(_session(plan, options, _renderer(writer), heeded))
-        patience = FLUSH_PATIENCE if stopped else None
-    except BaseException as fault:
-        _heed(heeded)
-        if isinstance(fault, KeyboardInterrupt):  # while the loop gives the signals back
-            raise Interrupted(signal.SIGINT) from fault
-        raise
+        if not stopped:
+            # A reader may take its time, and whoever waits may lose patience.
+            patience = None
+            answer(heeded, _interrupted)
     finally:
         writer.close(patience)
     if writer.failure is not None:
@@ -91,19 +90,13 @@ async def _session(
     begun = loop.time()
     # Made before anything is started: it may refuse.
     session = Session(plan, options, emit, os.environ)
-    for number in heeded:
-        loop.add_signal_handler(number, session.interrupt, number)
-    emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
-    async with session:
-        await session.until_stopped(_verb(session))
-    outcomes = session.outcomes
-    emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
+    with hearing(heeded, session.interrupt):
+        emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
+        async with session:
+            await session.until_stopped(_verb(session))
+        outcomes = session.outcomes
+        emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
     stopped = session.stop_signal is not None
-    # Before the loop closes: it would give the signals back to Python. Who stopped vx and is
-    # impatient has nothing to stop any more.
-    for number in heeded:
-        loop.remove_signal_handler(number)
-    _answer(heeded, signal.SIG_IGN if stopped else _interrupted)
     if options.verb == "watch":
         return 0, stopped
     return exit_code(outcomes, session.stop_signal), stopped
@@ -162,18 +155,6 @@ def _concurrency(text: str | None) -> int | None:
     except ValueError as error:
         message = f"--concurrency: {error}, got {text!r}"
         raise UserError("bad-concurrency", message) from None
-
-
-def _heed(numbers: list[signal.Signals]) -> None:
-    _answer(numbers, _interrupted)
-
-
-def _answer(
-    numbers: list[signal.Signals],
-    how: signal.Handlers | Callable[[int, FrameType | None], NoReturn],
-) -> None:
-    for number in numbers:
-        signal.signal(number, how)
 
 
 def _interrupted(number: int, _frame: FrameType | None) -> NoReturn:
