@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import pytest
+
+from vxwatch.errors import UserError
 from vxwatch.model import Project, Sandbox, Task, Workspace
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import Tree
@@ -146,3 +149,11 @@ def make_site(
 def with_config(site: Site, *files: str) -> None:
     """Let the workspace have been read from these files."""
     site.workspace = replace(site.workspace, config_files=files)
+
+
+def refused(site: Site, **grants: tuple[str, ...]) -> UserError:
+    """The refusal of a task with these grants."""
+    with pytest.raises(UserError) as caught:
+        site.run("true", **grants)
+    assert caught.value.slug == "sandbox-grant"
+    return caught.value

@@ -6,13 +6,13 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
 
-from tests.harness.boxes import Live, Site, live, make_site
+from tests.harness.boxes import Live, Site, live
 from tests.harness.ports import has_ipv6, is_open
 from tests.harness.processes import descendants
 from tests.harness.waiting import patience, wait_for
@@ -30,14 +30,6 @@ pytestmark = [
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 PUPPETS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "puppets")
 INSIDE = 5173
-
-
-@pytest.fixture
-def site(temp_home: str) -> Iterator[Site]:
-    root = os.path.join(temp_home, "site")
-    os.mkdir(root)
-    yield make_site(os.path.join(root, "ws"))
-    shutil.rmtree(root)
 
 
 @dataclass(slots=True)

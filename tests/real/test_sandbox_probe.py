@@ -3,11 +3,10 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.boxes import Site, make_site
+from tests.harness.boxes import Site
 from vxwatch.errors import UserError
 from vxwatch.model import Sandbox, Task
 from vxwatch.sandbox.diagnosis import Verdict
@@ -17,14 +16,6 @@ pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
 ]
-
-
-@pytest.fixture
-def site(temp_home: str) -> Iterator[Site]:
-    root = os.path.join(temp_home, "site")
-    os.mkdir(root)
-    yield make_site(os.path.join(root, "ws"))
-    shutil.rmtree(root)
 
 
 def path_without(site: Site, *names: str) -> str:

@@ -2,32 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.boxes import Site, make_site
-from vxwatch.errors import UserError
+from tests.harness.boxes import Site, make_site, refused
 
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
 ]
-
-
-@pytest.fixture
-def site(temp_home: str) -> Iterator[Site]:
-    root = os.path.join(temp_home, "site")
-    os.mkdir(root)
-    yield make_site(os.path.join(root, "ws"))
-    shutil.rmtree(root)
-
-
-def refused(site: Site, **grants: tuple[str, ...]) -> UserError:
-    with pytest.raises(UserError) as caught:
-        site.run("true", **grants)
-    assert caught.value.slug == "sandbox-grant"
-    return caught.value
 
 
 class TestReading:

@@ -6,11 +6,10 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.boxes import Ran, Site, live, make_site
+from tests.harness.boxes import Ran, Site, live
 from tests.harness.processes import alive
 from tests.harness.waiting import wait_for
 from vxwatch.model import Sandbox, Task
@@ -22,14 +21,6 @@ pytestmark = [
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
-
-
-@pytest.fixture
-def site(temp_home: str) -> Iterator[Site]:
-    root = os.path.join(temp_home, "site")
-    os.mkdir(root)
-    yield make_site(os.path.join(root, "ws"))
-    shutil.rmtree(root)
 
 
 def tried(site: Site, *attempts: str) -> list[str]:

@@ -6,34 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from tests.harness.boxes import Site, live, make_site, with_config
 from tests.harness.waiting import wait_for
-from vxwatch.errors import UserError
 from vxwatch.model import Sandbox, Task
 
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
 ]
-
-
-@pytest.fixture
-def site(temp_home: str) -> Iterator[Site]:
-    root = os.path.join(temp_home, "site")
-    os.mkdir(root)
-    yield make_site(os.path.join(root, "ws"))
-    shutil.rmtree(root)
-
-
-def refused(site: Site, **grants: tuple[str, ...]) -> UserError:
-    with pytest.raises(UserError) as caught:
-        site.run("true", **grants)
-    assert caught.value.slug == "sandbox-grant"
-    return caught.value
 
 
 class TestWriting:
