@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.harness.boxes import Site, live, refused, with_config
+from tests.harness.boxes import Site, live, make_site, refused, with_config
 from tests.harness.waiting import wait_for
 from vxwatch.model import Sandbox, Task
 
