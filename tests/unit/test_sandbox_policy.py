@@ -42,7 +42,7 @@ def test_nothing_is_granted_by_itself() -> None:
         ("/home/u/w/app", "folder", False),
         ("/run", "mask", False),
         ("/tmp", "scratch", False),
-        ("/tmp/t", "scratch", False),
+        ("/tmp/t", "folder", False),
     ]
 
 

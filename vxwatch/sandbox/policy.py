@@ -211,7 +211,9 @@ def _nest(claims: _Claims) -> Iterator[Mount]:
         while not inside(path, above[-1].path):
             above.pop()
         claim = claims[path]
-        if _counts(claim, above[-1].kind):
+        if claim.mount.kind == above[-1].kind == "scratch":
+            yield Mount(path, "folder")  # as good, and each mount costs
+        elif _counts(claim, above[-1].kind):
             yield claim.mount
             if claim.mount.kind not in {"link", "folder"}:
                 above.append(claim.mount)
