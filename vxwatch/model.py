@@ -47,13 +47,21 @@ class Sandbox:
     """What a sandboxed task is granted; nothing else is.
 
     `read` and `write` hold the strings of the config: paths or globs, project-relative,
-    absolute or beginning with `~`.
+    absolute or beginning with `~`; the same in `deny_read` and `deny_write`, which take back.
+    `unix_sockets` is None where the task can make no unix socket; else the paths of those of the
+    host that it may use beside its own.
     """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     local_binding: tuple[Port, ...] = ()
     host_ports: tuple[int, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    deny_write: tuple[str, ...] = ()
+    unix_sockets: tuple[str, ...] | None = None
+    pty: bool = False
+    git_config: bool = False
+    weaker_when_nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

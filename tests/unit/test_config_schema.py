@@ -34,7 +34,9 @@ files = ["dist/**"]
 workspace_files = ["reports/*.xml"]
 
 [tasks.build.sandbox]
-allow = { read = ["."], write = ["dist/"] }
+allow = { read = ["."], write = ["dist/", "../.git/"], unix_sockets = true, pty = true, git_config = true }
+deny = { read = [".env*"], write = ["dist/keep"] }
+weaker_when_nested = true
 
 [tasks.dev]
 command = "vite"
@@ -47,6 +49,7 @@ restart_on_dependencies = true
 [tasks.dev.sandbox.allow]
 local_binding = [5173, { port = 9229, host = 9230 }]
 host_ports = [5432]
+unix_sockets = ["~/.s/agent", "/run/x.sock"]
 
 [tasks.check]
 depends_on = ["build"]
@@ -94,11 +97,22 @@ def test_every_field_arrives() -> None:
         inputs=Globs(("src/**", "!**/*.test.ts"), ("tsconfig.base.json",)),
         input_env=("NODE_ENV",),
         outputs=Globs(("dist/**",), ("reports/*.xml",)),
-        sandbox=Sandbox(read=(".",), write=("dist/",)),
+        sandbox=Sandbox(
+            read=(".",),
+            write=("dist/", "../.git/"),
+            deny_read=(".env*",),
+            deny_write=("dist/keep",),
+            unix_sockets=(),
+            pty=True,
+            git_config=True,
+            weaker_when_nested=True,
+        ),
     )
     assert tasks["dev"].persistent == Persistent("Local:", 5173, 60.0, ("vite.config.*",), True)
     assert tasks["dev"].sandbox == Sandbox(
-        local_binding=(Port(5173, 5173), Port(9229, 9230)), host_ports=(5432,)
+        local_binding=(Port(5173, 5173), Port(9229, 9230)),
+        host_ports=(5432,),
+        unix_sockets=("~/.s/agent", "/run/x.sock"),
     )
 
 
@@ -170,9 +184,29 @@ REFUSED_BY_BOTH = [
     (task("persistent.restart_on_dependencies = 1"), "restart_on_dependencies", "true or false"),
     (task("persistent = {}\ncache = { inputs = [] }"), "tasks.t.cache", "has no cache"),
     (task("persistent = {}\ntimeout = '1s'"), "tasks.t.timeout", "ready_timeout bounds the time"),
-    (task("sandbox = []"), "tasks.t.sandbox", "expected a table with allow, found a list"),
+    (task("sandbox = []"), "tasks.t.sandbox", "expected a table with allow, deny or"),
     (task("sandbox.allow.read = ['!a']"), "tasks.t.sandbox.allow.read[0]", "takes nothing back"),
     (task("sandbox.allow.read = ['']"), "tasks.t.sandbox.allow.read[0]", "a path or a glob"),
+    (task("sandbox.allow.read = ['~x/a']"), "tasks.t.sandbox.allow.read[0]", "your own home"),
+    (task("sandbox.deny.write = ['~x']"), "tasks.t.sandbox.deny.write[0]", "your own home"),
+    (task("sandbox.deny.writes = []"), "tasks.t.sandbox.deny.writes", "[did you mean write?]"),
+    (
+        task("sandbox.allow.git_confg = true"),
+        "sandbox.allow.git_confg",
+        "[did you mean git_config?]",
+    ),
+    (task("sandbox.allow.ptty = true"), "sandbox.allow.ptty", "[did you mean pty?]"),
+    (task("sandbox.allow.pty = 1"), "sandbox.allow.pty", "expected true or false, found 1"),
+    (task("sandbox.allow.weaker_when_nested = true"), "sandbox.allow.weaker", "unknown field"),
+    (task("sandbox.allow.unix_sockets = false"), "allow.unix_sockets", "true or a list of paths"),
+    (task("sandbox.allow.unix_sockets = '/x'"), "allow.unix_sockets", '[write ["/x"]]'),
+    (task("sandbox.allow.unix_sockets = ['/run/*']"), "allow.unix_sockets[0]", "not a pattern"),
+    (task("sandbox.allow.unix_sockets = ['~x/s']"), "allow.unix_sockets[0]", "your own home"),
+    (
+        task("sandbox.allow = { git_config = true, write = ['.'] }"),
+        "tasks.t.sandbox.allow.git_config",
+        'must name .git, of which this opens the config [add ".git/" to allow.write]',
+    ),
     (task("sandbox.allow.local_binding = [1]"), "local_binding", "only the ports of a persistent"),
     (task("sandbox.allow.host_ports = [1, 1]"), "host_ports[1]", "1 is listed twice"),
     (task("sandbox.allow.host_ports = [70000]"), "host_ports[0]", "found 70000"),

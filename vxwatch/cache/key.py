@@ -109,6 +109,12 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, object]:
         "sandbox.read": sorted(sandbox.read),
         "sandbox.write": sorted(sandbox.write),
         "sandbox.host_ports": sorted(sandbox.host_ports) or None,
+        "sandbox.deny_read": sorted(sandbox.deny_read) or None,
+        "sandbox.deny_write": sorted(sandbox.deny_write) or None,
+        "sandbox.unix_sockets": None
+        if sandbox.unix_sockets is None
+        else sorted(sandbox.unix_sockets),
+        "sandbox.git_config": sandbox.git_config or None,
     }
 
 

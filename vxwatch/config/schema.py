@@ -28,6 +28,7 @@ from vxwatch.config.kinds import (
     Text,
     Texts,
 )
+from vxwatch.config.sandbox import BINDING, SANDBOX, check_sandbox, make_sandbox
 
 _TASK_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:/+-]*")
 _OWN = frozenset({"VX_TASK", "VX_TREE", "VX_WORKSPACE"})
@@ -108,54 +109,6 @@ def _regex_fault(expression: str) -> str | None:
     return None
 
 
-def _grant_fault(path: str) -> str | None:
-    return "a grant takes nothing back" if path.startswith("!") else None
-
-
-class _Bridges:
-    """A list of ports to bridge; the result are `model.Port` values."""
-
-    __slots__ = ()
-
-    _pair = Table(
-        {
-            "port": (Port(), "the port inside the sandbox"),
-            "host": (Port(), "the port on the host's loopback"),
-        },
-        rules={"required": ["port", "host"]},
-    )
-
-    def check(self, value: Any, at: At, faults: Faults) -> Any:
-        """The pairs, no port of either side twice."""
-        if not isinstance(value, list):
-            faults.expected(at, "a list of ports", value)
-            return ()
-        before = len(faults.found)
-        ports = [self._port(one, (*at, i), faults) for i, one in enumerate(value)]
-        if len(faults.found) == before:
-            for i, port in enumerate(ports):
-                if port.inside in [other.inside for other in ports[:i]]:
-                    faults.add((*at, i), f"port {port.inside} is listed twice")
-                elif port.host in [other.host for other in ports[:i]]:
-                    faults.add((*at, i), f"port {port.host} of the host is listed twice")
-        return tuple(ports)
-
-    def schema(self) -> Schema:
-        """An array of numbers and pairs."""
-        item = {"anyOf": [Port().schema(), self._pair.schema()]}
-        return {"type": "array", "items": item, "uniqueItems": True}
-
-    def _port(self, value: Any, at: At, faults: Faults) -> model.Port:
-        if not isinstance(value, dict):
-            number = Port().check(value, at, faults)
-            return model.Port(number, number)
-        fields = self._pair.check(value, at, faults)
-        for name in ("port", "host"):
-            if name not in value:
-                faults.add((*at, name), "is missing", "write { port = 5173, host = 8080 }")
-        return model.Port(fields.get("port", 0), fields.get("host", 0))
-
-
 class _Concurrency:
     """A count or a share, kept as written: the machine is looked at elsewhere."""
 
@@ -180,7 +133,6 @@ _RELATIVE = {"pattern": _INSIDE_OF + ".*[^./]"}
 _INSIDE = Text("a glob", globs.fault, _RELATIVE)
 _OUTPUT = Text("a glob", _output_fault, {**_RELATIVE, "not": {"enum": ["*", "**", "**/*"]}})
 _VARIABLE = Text("the name of a variable", _variable_fault, {"pattern": r"^[^=*\s]+$"})
-_PATH = Text("a path or a glob", _grant_fault, {"pattern": r"^[^!]"})
 
 _INPUTS = Table(
     {
@@ -214,31 +166,6 @@ _PERSISTENT = Table(
         "restart_on_dependencies": (Boolean(), "a dependency that ran restarts the server too"),
     }
 )
-_ALLOW = Table(
-    {
-        "read": (ListOf(_PATH), "paths or globs the task may read"),
-        "write": (ListOf(_PATH), "paths or globs the task may write and read; dir/ is created"),
-        "local_binding": (_Bridges(), "ports of the task that appear on the host's loopback"),
-        "host_ports": (
-            ListOf(Port(), unique=True),
-            "ports of the host's loopback that the task may reach",
-        ),
-    }
-)
-_BINDING = {
-    "required": ["sandbox"],
-    "properties": {
-        "sandbox": {
-            "required": ["allow"],
-            "properties": {
-                "allow": {
-                    "required": ["local_binding"],
-                    "properties": {"local_binding": {"minItems": 1}},
-                }
-            },
-        }
-    },
-}
 TASK = Table(
     {
         "command": (Text("a shell command"), "run by sh -c in the project's directory"),
@@ -260,10 +187,7 @@ TASK = Table(
         ),
         "cache": (_CACHE, "when the task is fresh, and what it makes"),
         "persistent": (_PERSISTENT, "the task is a server: it does not end by itself"),
-        "sandbox": (
-            Table({"allow": (_ALLOW, "what the task may touch")}),
-            "the task runs in a sandbox",
-        ),
+        "sandbox": (SANDBOX, "the task runs in a sandbox"),
     },
     rules={
         "anyOf": [
@@ -277,7 +201,7 @@ TASK = Table(
         "allOf": [
             {"not": {"required": ["persistent", "cache"]}},
             {"not": {"required": ["persistent", "timeout"]}},
-            {"anyOf": [{"required": ["persistent"]}, {"not": _BINDING}]},
+            {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
         ],
     },
 )
@@ -330,7 +254,7 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         faults.add(
             (*at, "env", "set", name), "env.pass takes the same variable", "keep one of them"
         )
-    _check_ports(fields, (*at, "sandbox", "allow"), faults)
+    check_sandbox(fields, (*at, "sandbox"), faults)
 
 
 def _check_group(fields: Fields, at: At, faults: Faults) -> None:
@@ -341,18 +265,6 @@ def _check_group(fields: Fields, at: At, faults: Faults) -> None:
         if name in fields:
             hint = "a group is a task without a command: give it one, or take this out"
             faults.add((*at, name), "a group runs nothing, so this has no meaning", hint)
-
-
-def _check_ports(fields: Fields, at: At, faults: Faults) -> None:
-    allow = fields.get("sandbox", {}).get("allow", {})
-    own = {port.inside for port in allow.get("local_binding", ())}
-    if own and "persistent" not in fields:
-        message = "only the ports of a persistent task appear on the host"
-        faults.add((*at, "local_binding"), message, "inside its sandbox a task may use any port")
-    for i, port in enumerate(allow.get("host_ports", ())):
-        if port in own:
-            message = f"port {port} is the task's own in local_binding, it cannot be the host's too"
-            faults.add((*at, "host_ports", i), message)
 
 
 def _task(project: str, name: str, fields: Fields) -> model.Task:
@@ -374,9 +286,7 @@ def _task(project: str, name: str, fields: Fields) -> model.Task:
         input_env=inputs.get("env", ()) if inputs else (),
         outputs=_globs(outputs),
         persistent=model.Persistent(**fields["persistent"]) if "persistent" in fields else None,
-        sandbox=model.Sandbox(**fields["sandbox"].get("allow", {}))
-        if "sandbox" in fields
-        else None,
+        sandbox=make_sandbox(fields["sandbox"]) if "sandbox" in fields else None,
     )
 
 
