@@ -76,7 +76,7 @@ def look(path: str, before: Seen | None, clock: Clock) -> Seen | None:
             seen = _unreadable(glanced.stamp, error)
             continue
         if seen.stamp == glanced.stamp:
-            return Seen(seen.stamp, seen.digest, _older(seen.stamp, now))
+            return Seen(seen.stamp, seen.digest, older(seen.stamp, now))
     return seen
 
 
@@ -116,8 +116,8 @@ def _stamp(status: os.stat_result) -> Stamp:
     )
 
 
-def _older(stamp: Stamp, now: int) -> bool:
-    """Whether a write from `now` on is sure to get another stamp."""
+def older(stamp: Stamp, now: int) -> bool:
+    """Whether a write from `now` (nanoseconds of the wall clock) on is sure to get another stamp."""
     _, modified, moved, _, _ = stamp
     coarse = modified % _SECOND == 0 and moved % _SECOND == 0
     return max(modified, moved) < now - (_COARSE_TICK if coarse else _TICK)

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.content import Clock
+from vxwatch.cache.content import Clock, Stamp
 from vxwatch.cache.record import Record
+from vxwatch.cache.remembered import Remembered
 from vxwatch.cache.tree import PathTree
 from vxwatch.cache.walk import Walker
 from vxwatch.globs import excluded
@@ -42,22 +43,29 @@ class FileIndex:
         ignores: "Ignores",
         lister: Lister,
         clock: Clock = time.time_ns,
+        remembered: Remembered | None = None,
     ) -> None:
-        """List the files. `root` is absolute; `ignores` stays the caller's to close."""
+        """List the files. `root` is absolute; `ignores` stays the caller's to close.
+
+        `remembered` spares reading what was read in an earlier run.
+        """
         self._root = root
         self._ignores = ignores
         self._lister = lister
         self._clock = clock
         self._walker = Walker(root, self._allowed)
         self._record = Record(root, clock, self._moved)
-        self.load(affected)
+        self._remembered = remembered or Remembered()
+        self._load(affected, self._remembered.digest)
 
     def load(self, affected: Affected) -> None:
         """Take up another graph and list its files, keeping what was read and did not move.
 
         A change that comes to light here is not reported: make all keys anew after a load.
         """
-        before = self._record
+        self._load(affected, self._record.vouched)
+
+    def _load(self, affected: Affected, known: Callable[[str, Stamp], str | None]) -> None:
         self._record = Record(self._root, self._clock, self._moved)
         self._affected = affected
         self._places = affected.directories()
@@ -69,11 +77,16 @@ class FileIndex:
         self._selected: dict[TaskId, set[str]] = {}
         self._matched: dict[Hashable, dict[str, bool]] = {}
         for path in self._find(self._places, self._literals):
-            self._record.glance(path, before)
+            self._record.glance(path, known)
 
     def read(self) -> None:
         """Read everything that was not read yet, so that any later change can be told."""
         self._record.digests(list(self._record))
+
+    def remember(self) -> None:
+        """Write down what was read, for later runs. Raises OSError; then nothing is lost."""
+        if self._record.read:
+            self._remembered.save(self._root, self._record.entries())
 
     def mark(self) -> None:
         """Remember what every file holds now, for `returned`."""

@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator
 
-from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
+from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, Stamp, glance, look
 from vxwatch.cache.tree import PathTree
 
 
@@ -25,6 +25,7 @@ class Record:
         self._tree = PathTree()
         self._marked: dict[str, str | None] = {}
         self.unreadable: dict[str, str] = {}
+        self.read = 0  # files
 
     def __contains__(self, path: str) -> bool:
         return path in self._seen
@@ -52,17 +53,28 @@ class Record:
         full = self._full(directory).rstrip("/")
         return os.path.realpath(full) == full
 
-    def glance(self, path: str, before: "Record | None" = None) -> bool:
+    def glance(self, path: str, known: Callable[[str, Stamp], str | None]) -> bool:
         """Take a file in without reading it; False if there is none.
 
-        What `before` read is kept if the stamps vouch for it.
+        `known` tells what a path with these stamps holds, where they vouch for it.
         """
         seen = glance(self._full(path))
         if seen is None:
             return False
-        known = before and before._seen.get(path)  # noqa: SLF001 - of the same class
-        self._put(path, known if known and known.settled and known.stamp == seen.stamp else seen)
+        digest = None if seen.digest else known(path, seen.stamp)
+        self._put(path, seen if digest is None else Seen(seen.stamp, digest, settled=True))
         return True
+
+    def vouched(self, path: str, stamp: Stamp) -> str | None:
+        """What the file with these stamps holds, if they vouch for what was read here."""
+        seen = self._seen.get(path)
+        return seen.digest if seen and seen.settled and seen.stamp == stamp else None
+
+    def entries(self) -> Iterator[tuple[str, Stamp, str]]:
+        """Path, stamps and digest of each file whose stamps vouch for what was read."""
+        for path, seen in self._seen.items():
+            if seen.settled:
+                yield path, seen.stamp, seen.digest
 
     def look(self, path: str) -> bool:
         """Look at a path now; True if what counts differs from the last time."""
@@ -73,6 +85,7 @@ class Record:
         if now is before:
             return False
         self._put(path, now)
+        self.read += 1
         if before is not None and before.digest == now.digest:
             return False
         self._marked.setdefault(path, before and before.digest)

@@ -125,7 +125,7 @@ class Git:
         )
 
     def _run(self, *words: str) -> Captured:
-        argv = (_program(self._workspace), *words)
+        argv = (git_program(self._workspace), *words)
         return capture(argv, cwd=self.root, env=environment(os.environ))
 
 
@@ -188,7 +188,7 @@ class Ignores:
     def _ask(self, repository: str, paths: Sequence[str]) -> list[str]:
         talk = self._talks.get(repository)
         if talk is None:
-            argv = (_program(self._root), *_IGNORE)
+            argv = (git_program(self._root), *_IGNORE)
             directory = f"{self._root}/{repository}"
             talk = Conversation(argv, cwd=directory, env=environment(os.environ))
             self._talks[repository] = talk
@@ -239,7 +239,7 @@ class _Walls:
 def _answers(root: str, workspace: str) -> bool:
     """Whether there is git, and a repository around the root that does not ignore it."""
     top = _top(root)
-    program = _program(workspace)
+    program = git_program(workspace)
     if top is None or not program:
         return False
     if top == root:
@@ -248,7 +248,7 @@ def _answers(root: str, workspace: str) -> bool:
     return capture(question, cwd=top, env=environment(os.environ)).code == _NOT_IGNORED
 
 
-def _program(workspace: str) -> str:
+def git_program(workspace: str) -> str:
     """The git of the machine, never one that the workspace brings; "" if there is none."""
     return resolve("git", os.environ.get("PATH", os.defpath), workspace) or ""
 

@@ -1,0 +1,124 @@
+"""A proof that a command has nothing to do holds while nothing moved, and not a moment longer."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from vxwatch.cache.proof import MOST, prove
+from vxwatch.cache.standing import PLACE, Command
+
+WORDS = ("run", "build")
+FILES = ("p/src/a.txt", "p/src", "p", "", "p/missing.env")
+ENVIRON = {"HOME": "/h", "MODE": "fast", "OTHER": "1"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """A workspace with a proof of `vx run build`, called in its project."""
+    (tmp_path / "p/src").mkdir(parents=True)
+    (tmp_path / "p/src/a.txt").write_text("one")
+    (tmp_path / PLACE).mkdir(parents=True)
+    assert proven(str(tmp_path))
+    return str(tmp_path)
+
+
+def proven(root: str, since: int | None = None, words: tuple[str, ...] = WORDS) -> bool:
+    """Whether the command could be proven; by default nothing moved for long."""
+    long_ago = time.time_ns() + 10**10 if since is None else since
+    command = Command(words, f"{root}/p", ENVIRON)
+    return prove(command, root, "2 fresh", names=["MODE", "UNSET"], paths=FILES, since=long_ago)
+
+
+def stands(
+    root: str,
+    words: tuple[str, ...] = WORDS,
+    at: str = "p",
+    environ: dict[str, str] = {},  # noqa: B006 - only read
+) -> bool:
+    """Whether the proof holds for this call."""
+    text = Command(words, f"{root}/{at}", ENVIRON | environ).standing()
+    assert text in (None, "2 fresh")
+    return text is not None
+
+
+def test_it_holds_while_nothing_moves(root: str) -> None:
+    assert stands(root)
+    assert stands(root, environ={"OTHER": "2"})
+
+
+@pytest.mark.parametrize(
+    "environ", [{"MODE": "slow"}, {"UNSET": ""}, {"HOME": "/x"}, {"VX_X": "1"}, {"GIT_DIR": "x"}]
+)
+def test_not_with_another_environment(root: str, environ: dict[str, str]) -> None:
+    assert not stands(root, environ=environ)
+
+
+def test_not_for_another_command(root: str) -> None:
+    assert not stands(root, ("run", "test"))
+    assert not stands(root, ("run", "build", "--all"))
+    assert not stands(root, at="p/src")
+
+
+def test_not_after_an_edit(root: str) -> None:
+    Path(root, "p/src/a.txt").write_text("two")
+    assert not stands(root)
+
+
+def test_not_after_an_edit_that_keeps_size_and_time(root: str) -> None:
+    path = Path(root, "p/src/a.txt")
+    before = path.stat()
+    path.write_text("two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not stands(root)
+
+
+def test_not_after_a_file_came_or_went(root: str) -> None:
+    Path(root, "p/src/new").touch()
+    assert not stands(root)
+
+
+def test_not_when_what_was_missing_is_there(root: str) -> None:
+    Path(root, "p/missing.env").touch()
+    assert not stands(root)
+
+
+def test_not_after_a_mode_moved(root: str) -> None:
+    Path(root, "p/src/a.txt").chmod(0o755)
+    assert not stands(root)
+
+
+def test_what_moved_just_now_is_no_proof(root: str) -> None:
+    since = time.time_ns()
+    assert not proven(root, since - 10**9)
+    Path(root, "p/src/a.txt").write_text("two")
+    assert not proven(root, since)
+
+
+@pytest.mark.parametrize("length", [0, 3, 11, 20, 60])
+def test_a_cut_record_proves_nothing(root: str, length: int) -> None:
+    (record,) = Path(root, PLACE).iterdir()
+    record.write_bytes(record.read_bytes()[:length])
+    assert not stands(root)
+
+
+def test_the_oldest_proofs_go_first(root: str) -> None:
+    for number in range(MOST + 5):
+        assert proven(root, words=("run", str(number)))
+    assert len(os.listdir(f"{root}/{PLACE}")) == MOST
+    assert stands(root, ("run", str(MOST + 4)))
+    assert not stands(root)
+
+
+def test_the_check_loads_next_to_nothing() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import vxwatch.cache.standing; "
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={}
+    )
+    assert set(done.stdout.split()) <= {"vxwatch", "xxhash"}

@@ -1,0 +1,86 @@
+"""The check of a proof that a command has nothing to do.
+
+Where a run ends with every task fresh, `proof` writes down all that could change this: each file
+and directory that was looked at by its stat stamps, and the environment that counted. As long
+as all of it stands, the same command in the same directory has the same end, and neither configs
+nor git nor keys need to be looked at. Anything else, a damaged record too, is no proof.
+
+Nothing is loaded here that the start of Python has not loaded, but for the hash.
+"""
+
+import os
+
+from xxhash import xxh3_128, xxh3_128_hexdigest
+
+TYPE_CHECKING = False  # as typing has it, which is not loaded
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+PLACE = ".vx/cache/standing"
+"""Where the proofs lie, below the root of the workspace."""
+
+FORMAT = "standing 1"
+_HEAD = 4
+_COUNTS = ("VX_", "GIT_")
+_COUNT_TOO = frozenset({"HOME", "XDG_CONFIG_HOME", "CI"})
+
+Stamp = tuple[int, int, int, int, int]
+
+
+class Command:
+    """A command line, the real path of the directory it was called in, and its environment."""
+
+    def __init__(
+        self, words: "Sequence[str]", directory: str, environ: "Mapping[str, str]"
+    ) -> None:
+        self.name = xxh3_128_hexdigest(os.fsencode("\0".join((*words, directory))))
+        self._directory = directory
+        self._environ = environ
+
+    def standing(self) -> str | None:
+        """What was proven of this command, None where there is no proof that still holds."""
+        for root in _upward(self._directory):
+            try:
+                with open(f"{root}/{PLACE}/{self.name}", "rb") as file:
+                    content = file.read()
+            except OSError:
+                continue
+            return self._verdict(os.fsdecode(content).split("\0"), root)
+        return None
+
+    def _verdict(self, parts: "Sequence[str]", root: str) -> str | None:
+        if len(parts) < _HEAD or parts[0] != FORMAT:
+            return None
+        _, text, expected, names, *paths = parts
+        stamps = ((path, look(f"{root}/{path}")) for path in paths)
+        return text if self.digest(names.split("\n"), stamps) == expected else None
+
+    def digest(self, names: "Iterable[str]", stamps: "Iterable[tuple[str, Stamp | None]]") -> str:
+        """A hash of the variables that count, these names among them, and of the stamps of paths."""
+        counts = {n for n in self._environ if n.startswith(_COUNTS)} | _COUNT_TOO | {*names}
+        values = [(name, self._environ.get(name)) for name in sorted(counts)]
+        hasher = xxh3_128(repr(values).encode("utf-8", "surrogateescape"))
+        for path, stamp in stamps:
+            hasher.update(os.fsencode(f"\0{path}\0{stamp}"))
+        return hasher.hexdigest()
+
+
+def look(path: str) -> Stamp | None:
+    """The stamps of what is at the path now, links not followed; None if nothing is."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+        status.st_mode,
+    )
+
+
+def _upward(directory: str) -> "Iterator[str]":
+    while directory not in ("", "/"):
+        yield directory
+        directory = directory.rpartition("/")[0]
