@@ -102,7 +102,8 @@ class KeyRing:
         return self.key(task_id) if runs is None else f"{self.key(task_id)}.{runs}"
 
     def _forwarded(self, task_id: "TaskId") -> tuple[str, ...]:
-        return self._arguments if task_id in self._plan.requested else ()
+        forwarded = self._arguments and task_id in self._plan.requested
+        return self._arguments if forwarded else ()
 
     def _task(self, task_id: "TaskId") -> "Task":
         return self._plan.workspace.task(task_id)

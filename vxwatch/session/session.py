@@ -178,7 +178,8 @@ class Session:
 
     def arguments(self, task: "Task") -> tuple[str, ...]:
         """What was given after `--`, for requested tasks only."""
-        return self.options.arguments if task.id in self.plan.requested else ()
+        given = self.options.arguments
+        return given if given and task.id in self.plan.requested else ()
 
     def grace(self, task: "Task") -> float:
         """Seconds this task gets between the polite signal and SIGKILL."""
