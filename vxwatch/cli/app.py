@@ -1,6 +1,5 @@
 """The commands of vx and their options. Each command imports its own machinery."""
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +7,7 @@ import click
 
 from vxwatch import __version__
 from vxwatch.errors import UserError
+from vxwatch.nearest import nearest
 
 INTERNAL_FAULT, INTERRUPTED = 70, 130
 
@@ -19,9 +19,9 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Click's own, with a suggestion."""
-        near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+        near = nearest(args[0], self.list_commands(ctx))
         if near and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
 

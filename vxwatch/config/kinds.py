@@ -5,10 +5,10 @@ found and what is expected; what it returns beside a fault must not be used. Pur
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from vxwatch import durations
+from vxwatch.nearest import nearest
 
 At = tuple[str | int, ...]
 """Where a value stands in its document: keys and list positions."""
@@ -264,10 +264,9 @@ class Table:
         yield from below
 
     def _advice(self, name: str) -> str:
-        near = get_close_matches(name, self.fields, 1)
-        if not near:
-            near = [path for path in self.paths() if path.endswith(f".{name}")]
-        return f"did you mean {near[0]}?" if near else f"expected {_listed(self.fields)}"
+        elsewhere = (path for path in self.paths() if path.endswith(f".{name}"))
+        near = nearest(name, self.fields) or next(elsewhere, "")
+        return f"did you mean {near}?" if near else f"expected {_listed(self.fields)}"
 
 
 class ListOrTable:

@@ -6,12 +6,12 @@ faults at once; `plan` takes a workspace that passed it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from vxwatch.errors import Problem
 from vxwatch.graph.names import Names, malformed
 from vxwatch.graph.order import ordered
 from vxwatch.model import Task, TaskId, Workspace
+from vxwatch.nearest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,13 @@ def _explain(workspace: Workspace, names: Names, task: Task, text: str) -> tuple
         return f'"{text}": the workspace has no root project', ""
     project = workspace.projects.get(owner)
     if project is None:
-        near = get_close_matches(owner, workspace.projects, 1)
-        return f'no project "{owner}" in the workspace', _meant(f"{near[0]}#{name}" if near else "")
+        near = nearest(owner, workspace.projects)
+        return f'no project "{owner}" in the workspace', _meant(f"{near}#{name}" if near else "")
     if name.endswith(".*"):
         return f'no other task "{name}" in {owner}', ""
-    near = get_close_matches(name, project.tasks, 1)
+    near = nearest(name, project.tasks)
     prefix = text.removesuffix(name)
-    return f'no task "{name}" in {owner}', _meant(prefix + near[0] if near else "")
+    return f'no task "{name}" in {owner}', _meant(prefix + near if near else "")
 
 
 def _meant(name: str) -> str:

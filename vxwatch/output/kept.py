@@ -4,7 +4,6 @@ Nothing that was taken is lost, also when the disk is full: then it says so and 
 Memory is bounded; what goes beyond it is in a file without a name.
 """
 
-import tempfile
 from collections.abc import Iterator
 from typing import IO
 
@@ -30,6 +29,8 @@ class Kept:
             self._size += len(data)
             return
         if self._file is None:
+            import tempfile  # noqa: PLC0415 - most output is small
+
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by `close`
         left = memoryview(data)
         while left:

@@ -6,11 +6,11 @@ task less. Names stand in the order given, each task once.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from vxwatch.errors import UserError
 from vxwatch.globs import Matcher, escape
 from vxwatch.model import Project, TaskId, Workspace
+from vxwatch.nearest import nearest
 from vxwatch.workspace.dependencies import joined
 
 _NAMED = 4
@@ -76,16 +76,14 @@ def _exact(workspace: Workspace, text: str) -> TaskId:
     owner = workspace.root_project or owner if owner == "//" else owner
     project = workspace.projects.get(owner)
     if project is None:
-        near = get_close_matches(owner, workspace.projects, 1)
+        near = nearest(owner, workspace.projects)
         hint = (
-            f"did you mean {near[0]}#{name}?"
-            if near
-            else _there_are("projects", workspace.projects)
+            f"did you mean {near}#{name}?" if near else _there_are("projects", workspace.projects)
         )
         raise UserError("unknown-project", f'{text}: there is no project "{owner}"', hint)
     if name not in project.tasks:
-        near = get_close_matches(name, project.tasks, 1)
-        hint = f"did you mean {owner}#{near[0]}?" if near else _there_are("tasks", project.tasks)
+        near = nearest(name, project.tasks)
+        hint = f"did you mean {owner}#{near}?" if near else _there_are("tasks", project.tasks)
         raise UserError("unknown-task", f'{text}: {owner} has no task "{name}"', hint)
     return f"{owner}#{name}"
 
@@ -101,8 +99,8 @@ def _here(workspace: Workspace, name: str, directory: str) -> TaskId:
         )
     if name in project.tasks:
         return f"{project.name}#{name}"
-    near = get_close_matches(name, project.tasks, 1)
-    hint = f"did you mean {near[0]}?" if near else _elsewhere(workspace, name)
+    near = nearest(name, project.tasks)
+    hint = f"did you mean {near}?" if near else _elsewhere(workspace, name)
     raise UserError(
         "unknown-task",
         f'there is no task "{name}" in {project.name}',
@@ -115,9 +113,9 @@ def _across(workspace: Workspace, name: str, chosen: Sequence[Project]) -> list[
     if found:
         return found
     known = {task: None for project in chosen for task in project.tasks}
-    near = get_close_matches(name, known, 1)
+    near = nearest(name, known)
     where = "any project" if len(chosen) == len(workspace.projects) else "the selected projects"
-    hint = f"did you mean {near[0]}?" if near else _there_are("tasks", known)
+    hint = f"did you mean {near}?" if near else _there_are("tasks", known)
     raise UserError("unknown-task", f'there is no task "{name}" in {where}', hint)
 
 
@@ -153,8 +151,8 @@ def _is_named(project: Project, pattern: str) -> bool:
 
 
 def _selects_nothing(workspace: Workspace, text: str) -> UserError:
-    near = get_close_matches(text, workspace.projects, 1)
-    hint = f"did you mean {near[0]}?" if near else _there_are("projects", workspace.projects)
+    near = nearest(text, workspace.projects)
+    hint = f"did you mean {near}?" if near else _there_are("projects", workspace.projects)
     return UserError("unknown-project", f'--filter "{text}" selects no project', hint)
 
 
