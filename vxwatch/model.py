@@ -49,13 +49,16 @@ class Sandbox:
     `read` and `write` hold the strings of the config: paths or globs, project-relative,
     absolute or beginning with `~`; the same in `deny_read` and `deny_write`, which take back.
     `unix_sockets` is None where the task can make no unix socket; else the paths of those of the
-    host that it may use beside its own.
+    host that it may use beside its own. `network` and `deny_network` hold canonical host
+    patterns.
     """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     local_binding: tuple[Port, ...] = ()
     host_ports: tuple[int, ...] = ()
+    network: tuple[str, ...] = ()
+    deny_network: tuple[str, ...] = ()
     deny_read: tuple[str, ...] = ()
     deny_write: tuple[str, ...] = ()
     unix_sockets: tuple[str, ...] | None = None

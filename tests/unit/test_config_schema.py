@@ -34,8 +34,8 @@ files = ["dist/**"]
 workspace_files = ["reports/*.xml"]
 
 [tasks.build.sandbox]
-allow = { read = ["."], write = ["dist/", "../.git/"], unix_sockets = true, pty = true, git_config = true }
-deny = { read = [".env*"], write = ["dist/keep"] }
+allow = { read = ["."], write = ["dist/", "../.git/"], unix_sockets = true, pty = true, git_config = true, network = true }
+deny = { read = [".env*"], write = ["dist/keep"], network = ["a.example"] }
 weaker_when_nested = true
 
 [tasks.dev]
@@ -49,6 +49,7 @@ restart_on_dependencies = true
 [tasks.dev.sandbox.allow]
 local_binding = [5173, { port = 9229, host = 9230 }]
 host_ports = [5432]
+network = ["Registry.npmjs.org", "*.example.com:443", "::1"]
 unix_sockets = ["~/.s/agent", "/run/x.sock"]
 
 [tasks.check]
@@ -100,6 +101,8 @@ def test_every_field_arrives() -> None:
         sandbox=Sandbox(
             read=(".",),
             write=("dist/", "../.git/"),
+            network=("*",),
+            deny_network=("a.example",),
             deny_read=(".env*",),
             deny_write=("dist/keep",),
             unix_sockets=(),
@@ -112,6 +115,7 @@ def test_every_field_arrives() -> None:
     assert tasks["dev"].sandbox == Sandbox(
         local_binding=(Port(5173, 5173), Port(9229, 9230)),
         host_ports=(5432,),
+        network=("registry.npmjs.org", "*.example.com:443", "::1"),
         unix_sockets=("~/.s/agent", "/run/x.sock"),
     )
 
@@ -138,7 +142,7 @@ REFUSED_BY_BOTH = [
     (task("outputs = []"), "tasks.t.outputs", "[did you mean cache.outputs?]"),
     (task("read = []"), "tasks.t.read", "[did you mean sandbox.allow.read?]"),
     (task("retries = 1"), "tasks.t.retries", "unknown field [expected command, description,"),
-    (task("sandbox.allow.network = true"), "tasks.t.sandbox.allow.network", "unknown field"),
+    (task("sandbox.allow.networks = true"), "sandbox.allow.networks", "[did you mean network?]"),
     (task("persistent = true"), "tasks.t.persistent", "found true"),
     ("[tasks.t]", "tasks.t", "a task needs a command, or depends_on to be a group"),
     ("[tasks.t]\ndepends_on = []", "tasks.t", "a task needs a command"),
@@ -207,6 +211,12 @@ REFUSED_BY_BOTH = [
         "tasks.t.sandbox.allow.git_config",
         'must name .git, of which this opens the config [add ".git/" to allow.write]',
     ),
+    (task("sandbox.allow.network = 'a.example'"), "allow.network", '[write ["a.example"]]'),
+    (task("sandbox.allow.network = false"), "allow.network", "true or a list of hosts"),
+    (task("sandbox.allow.network = ['']"), "allow.network[0]", "a host"),
+    (task("sandbox.allow.network = ['a.example', '*.com']"), "network[1]", "too wide"),
+    (task("sandbox.allow.network = ['https://a.example/']"), "network[0]", "without a scheme"),
+    (task("sandbox.deny.network = true"), "deny.network", "a list of hosts"),
     (task("sandbox.allow.local_binding = [1]"), "local_binding", "only the ports of a persistent"),
     (task("sandbox.allow.host_ports = [1, 1]"), "host_ports[1]", "1 is listed twice"),
     (task("sandbox.allow.host_ports = [70000]"), "host_ports[0]", "found 70000"),

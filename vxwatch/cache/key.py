@@ -109,6 +109,8 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, object]:
         "sandbox.read": sorted(sandbox.read),
         "sandbox.write": sorted(sandbox.write),
         "sandbox.host_ports": sorted(sandbox.host_ports) or None,
+        "sandbox.network": sorted(sandbox.network) or None,
+        "sandbox.deny_network": sorted(sandbox.deny_network) or None,
         "sandbox.deny_read": sorted(sandbox.deny_read) or None,
         "sandbox.deny_write": sorted(sandbox.deny_write) or None,
         "sandbox.unix_sockets": None

@@ -14,6 +14,7 @@ from vxwatch.config.kinds import At, Boolean, Faults, ListOf, Port, Schema, Tabl
 Fields = Mapping[str, Any]
 """A checked table: the known fields that it has, as the model holds them."""
 
+_HOST = r"^(\*\.(?=[^.]+\.[^.]))?[^\s*/@?#]+$"
 _OF_GIT = re.compile(r"(^|/)\.git(/|$)")
 
 
@@ -123,6 +124,42 @@ class _Sockets:
         return {"anyOf": [{"const": True}, self._paths.schema()]}
 
 
+class _Hosts:
+    """A list of host patterns, or `true` where that means something. Result: canonical texts."""
+
+    __slots__ = ("_every",)
+
+    _texts = ListOf(Text("a host", extra={"pattern": _HOST}))
+
+    def __init__(self, *, every: bool) -> None:
+        self._every = every
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The patterns, each once."""
+        from vxwatch import hosts  # noqa: PLC0415 - only who grants network pays for it
+
+        if self._every and value is True:
+            return (hosts.EVERY_HOST,)
+        if not isinstance(value, list):
+            what = "true or a list of hosts" if self._every else "a list of hosts"
+            faults.expected(at, what, value, _in_a_list(value))
+            return ()
+        before = len(faults.found)
+        found: list[str] = []
+        for i, text in enumerate(self._texts.check(value, at, faults)):
+            if len(faults.found) == before:
+                try:
+                    found.append(str(hosts.parse(text)))
+                except ValueError as error:
+                    faults.add((*at, i), f"{shown(text)}: {error}")
+        return tuple(dict.fromkeys(found))
+
+    def schema(self) -> Schema:
+        """An array; or `true`."""
+        texts = self._texts.schema()
+        return {"anyOf": [{"const": True}, texts]} if self._every else texts
+
+
 def _in_a_list(value: object) -> str:
     return f"write [{shown(value)}]" if isinstance(value, str) else ""
 
@@ -136,6 +173,10 @@ _ALLOW = Table(
         "host_ports": (
             ListOf(Port(), unique=True),
             "ports of the host's loopback that the task may reach",
+        ),
+        "network": (
+            _Hosts(every=True),
+            "hosts the task may connect to: example.com, *.example.com, host:443; or true for all",
         ),
         "unix_sockets": (
             _Sockets(),
@@ -156,6 +197,7 @@ _DENY = Table(
     {
         "read": (ListOf(_PATH), "paths or globs taken back from all grants"),
         "write": (ListOf(_PATH), "paths or globs that stay as they are, in write grants as well"),
+        "network": (_Hosts(every=False), "hosts taken back from all that network grants"),
     }
 )
 SANDBOX = Table(
