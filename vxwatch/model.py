@@ -25,13 +25,17 @@ class Globs:
 
 @dataclass(frozen=True, slots=True)
 class Persistent:
-    """What makes a task a server. `ready_timeout` bounds the time until it is ready."""
+    """What makes a task a server. `ready_timeout` bounds the time until it is ready.
+
+    `stop_signal` is the name of the signal that asks it to end, None for the one that ends vx.
+    """
 
     ready_when: str | None = None
     ready_port: int | None = None
     ready_timeout: float = 30.0
     restart_on: tuple[str, ...] = ()
     restart_on_dependencies: bool = False
+    stop_signal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,11 @@ class Task:
     description: str = ""
     depends_on: tuple[str, ...] = ()
     timeout: float | None = None
+    retries: int = 0
     grace: float | None = None
     env_pass: tuple[str, ...] = ()
     env_set: tuple[tuple[str, str], ...] = ()
+    env_secret: tuple[str, ...] = ()
     inputs: Globs | None = None
     input_env: tuple[str, ...] = ()
     outputs: Globs | None = None

@@ -23,7 +23,8 @@ command = "tsc -b"
 depends_on = ["^build", "ui#gen", "//#setup", "lint.*"]
 timeout = "2m"
 grace = "500ms"
-env = { pass = ["NODE_ENV"], set = { TZ = "UTC", EMPTY = "" } }
+retries = 2
+env = { pass = ["NODE_ENV"], set = { TZ = "UTC", EMPTY = "" }, secret = ["NPM_TOKEN"] }
 
 [tasks.build.cache.inputs]
 files = ["src/**", "!**/*.test.ts"]
@@ -46,6 +47,7 @@ ready_port = 5173
 ready_timeout = "1m"
 restart_on = ["vite.config.*"]
 restart_on_dependencies = true
+stop_signal = "SIGQUIT"
 [tasks.dev.sandbox.allow]
 local_binding = [5173, { port = 9229, host = 9230 }]
 host_ports = [5432]
@@ -93,6 +95,8 @@ def test_every_field_arrives() -> None:
         depends_on=("^build", "ui#gen", "//#setup", "lint.*"),
         timeout=120.0,
         grace=0.5,
+        retries=2,
+        env_secret=("NPM_TOKEN",),
         env_pass=("NODE_ENV",),
         env_set=(("TZ", "UTC"), ("EMPTY", "")),
         inputs=Globs(("src/**", "!**/*.test.ts"), ("tsconfig.base.json",)),
@@ -111,7 +115,9 @@ def test_every_field_arrives() -> None:
             weaker_when_nested=True,
         ),
     )
-    assert tasks["dev"].persistent == Persistent("Local:", 5173, 60.0, ("vite.config.*",), True)
+    assert tasks["dev"].persistent == Persistent(
+        "Local:", 5173, 60.0, ("vite.config.*",), True, "SIGQUIT"
+    )
     assert tasks["dev"].sandbox == Sandbox(
         local_binding=(Port(5173, 5173), Port(9229, 9230)),
         host_ports=(5432,),
@@ -141,7 +147,19 @@ REFUSED_BY_BOTH = [
     (task("persistent = { ready_wen = '' }"), "tasks.t.persistent.ready_wen", "ready_when?]"),
     (task("outputs = []"), "tasks.t.outputs", "[did you mean cache.outputs?]"),
     (task("read = []"), "tasks.t.read", "[did you mean sandbox.allow.read?]"),
-    (task("retries = 1"), "tasks.t.retries", "unknown field [expected command, description,"),
+    (task("zzz = 1"), "tasks.t.zzz", "unknown field [expected command, description,"),
+    (task("retry = 1"), "tasks.t.retry", "unknown field [did you mean retries?]"),
+    (task("retries = -1"), "tasks.t.retries", "expected a number from 0 to 100, found -1"),
+    (task("retries = true"), "tasks.t.retries", "found true"),
+    (task("retries = '1'"), "tasks.t.retries", 'found "1"'),
+    (task("persistent = {}\nretries = 1"), "tasks.t.retries", "a persistent task has no retries"),
+    (task("persistent.stop_signal = 'TERM'"), "stop_signal", "[did you mean SIGTERM?]"),
+    (task("persistent.stop_signal = 'sigint'"), "stop_signal", "[did you mean SIGINT?]"),
+    (task("persistent.stop_signal = 15"), "stop_signal", "found 15 [one of SIGTERM, SIGINT,"),
+    (task("persistent.stop_signal = 'SIGKILL'"), "stop_signal", "that asks a program to end"),
+    (task("env.secret = 'A'"), "tasks.t.env.secret", '[write ["A"]]'),
+    (task("env.secret = ['A', 'A']"), "tasks.t.env.secret[1]", '"A" is listed twice'),
+    (task("env.secret = ['*_TOKEN']"), "tasks.t.env.secret[0]", "a name is expected"),
     (task("sandbox.allow.networks = true"), "sandbox.allow.networks", "[did you mean network?]"),
     (task("persistent = true"), "tasks.t.persistent", "found true"),
     ("[tasks.t]", "tasks.t", "a task needs a command, or depends_on to be a group"),
@@ -160,7 +178,7 @@ REFUSED_BY_BOTH = [
     (task("grace = -1"), "tasks.t.grace", "not negative"),
     (task("grace = false"), "tasks.t.grace", "found false"),
     (task("grace = 1979-05-27"), "tasks.t.grace", "found a date"),
-    (task("env = ['A']"), "tasks.t.env", "expected a table with pass or set, found a list"),
+    (task("env = ['A']"), "tasks.t.env", "expected a table with pass, set or secret, found"),
     (task("env.pass = ['A*']"), "tasks.t.env.pass[0]", "a name is expected, not a pattern"),
     (task("env.pass = ['A=1']"), "tasks.t.env.pass[0]", "no variable has such a name"),
     (task("env.pass = ['A', 'A']"), "tasks.t.env.pass[1]", '"A" is listed twice'),
@@ -238,7 +256,10 @@ REFUSED_BY_BOTH = [
 ]
 REFUSED_BY_BOTH += [
     (f"[tasks.t]\ndepends_on = ['a']\n{field}", "tasks.t", "a group runs nothing")
-    for field in ("cache = { inputs = [] }", "persistent = {}", "sandbox = {}", "timeout = '1s'")
+    for field in (
+        *("cache = { inputs = [] }", "persistent = {}", "sandbox = {}", "timeout = '1s'"),
+        *("retries = 1", "env.secret = ['A']"),
+    )
 ]
 
 # What only the checker can know.
@@ -247,6 +268,9 @@ REFUSED_BY_CHECKER = [
     (task('command2 = "a"').replace("'x'", '"a\\u0000b"'), "tasks.t.command", "NUL"),
     (task('env.set = { A = "\\u0000" }'), "tasks.t.env.set.A", "NUL"),
     (task("env = { pass = ['A'], set = { A = '' } }"), "tasks.t.env.set.A", "the same variable"),
+    (task("env = { pass = ['A'], secret = ['B', 'A'] }"), "env.secret[1]", "the same variable"),
+    (task("env = { set = { A = '' }, secret = ['A'] }"), "env.set.A", "env.secret takes the same"),
+    (task("env.secret = ['VX_TREE']"), "tasks.t.env.secret[0]", "vx sets this variable"),
     (task("env.set = { VX_TASK = '' }"), "tasks.t.env.set.VX_TASK", "vx sets this variable"),
     (task("cache.outputs = ['*/**']"), "tasks.t.cache.outputs[0]", "not all of it"),
     (task("cache.inputs = ['{..,a}/b']"), "tasks.t.cache.inputs[0]", '".." leaves it'),

@@ -4,7 +4,7 @@ A kind turns a value of parsed TOML into the value of the model, or adds to `Fau
 found and what is expected; what it returns beside a fault must not be used. Pure.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from vxwatch import durations
@@ -132,6 +132,47 @@ class Port:
     def schema(self) -> Schema:
         """An integer in range."""
         return {"type": "integer", "minimum": 1, "maximum": _LAST_PORT}
+
+
+class Count:
+    """A whole number from 0 to `most`."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The number."""
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= self._most:
+            faults.expected(at, f"a number from 0 to {self._most}", value)
+        return value
+
+    def schema(self) -> Schema:
+        """An integer in range."""
+        return {"type": "integer", "minimum": 0, "maximum": self._most}
+
+
+class OneOf:
+    """One of a few names. `what` says in messages what they are names of."""
+
+    __slots__ = ("_names", "_what")
+
+    def __init__(self, what: str, names: Iterable[str]) -> None:
+        self._what = what
+        self._names = (*names,)
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The name itself."""
+        if value not in self._names:
+            near = nearest(value.upper(), self._names) if isinstance(value, str) else ""
+            one_of = f"one of {', '.join(self._names)}"
+            faults.expected(at, self._what, value, f"did you mean {near}?" if near else one_of)
+        return value
+
+    def schema(self) -> Schema:
+        """An enumeration."""
+        return {"enum": [*self._names]}
 
 
 class ListOf:

@@ -16,12 +16,14 @@ from vxwatch.config.concurrency import SHARE, tasks_at_once
 from vxwatch.config.kinds import (
     At,
     Boolean,
+    Count,
     Duration,
     Faults,
     Globs,
     ListOf,
     ListOrTable,
     Named,
+    OneOf,
     Port,
     Schema,
     Table,
@@ -32,7 +34,12 @@ from vxwatch.config.sandbox import BINDING, SANDBOX, check_sandbox, make_sandbox
 
 _TASK_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:/+-]*")
 _OWN = frozenset({"VX_TASK", "VX_TREE", "VX_WORKSPACE"})
-_OF_COMMANDS = ("timeout", "grace", "env", "cache", "persistent", "sandbox")
+_STOP_SIGNALS = (
+    *("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGALRM"),
+    "SIGABRT",
+)
+_MOST_RETRIES = 100
+_OF_COMMANDS = ("timeout", "retries", "grace", "env", "cache", "persistent", "sandbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +171,10 @@ _PERSISTENT = Table(
         "ready_timeout": (Duration(zero=False), "how long it may take to get ready; default 30s"),
         "restart_on": (Globs(_INSIDE), "files whose content restarts the server; default none"),
         "restart_on_dependencies": (Boolean(), "a dependency that ran restarts the server too"),
+        "stop_signal": (
+            OneOf("the name of a signal that asks a program to end", _STOP_SIGNALS),
+            "what asks the server to end; default: the signal that ends vx, else SIGTERM",
+        ),
     }
 )
 TASK = Table(
@@ -175,12 +186,17 @@ TASK = Table(
             "what must succeed first: name, ^name, project#name, //#name, name.*",
         ),
         "timeout": (Duration(zero=False), "the task fails when it takes longer"),
+        "retries": (Count(_MOST_RETRIES), "how often a task that fails is tried again; default 0"),
         "grace": (Duration(zero=True), "between the polite signal and SIGKILL; default 2s"),
         "env": (
             Table(
                 {
                     "pass": (ListOf(_VARIABLE, unique=True), "variables taken over as they are"),
                     "set": (Texts(_VARIABLE), "variables with a value of the task's own"),
+                    "secret": (
+                        ListOf(_VARIABLE, unique=True),
+                        "variables taken over, whose values are masked wherever vx shows text",
+                    ),
                 }
             ),
             "the task's environment beyond the basic variables",
@@ -201,6 +217,7 @@ TASK = Table(
         "allOf": [
             {"not": {"required": ["persistent", "cache"]}},
             {"not": {"required": ["persistent", "timeout"]}},
+            {"not": {"required": ["persistent", "retries"]}},
             {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
         ],
     },
@@ -242,19 +259,26 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         for name, hint in (
             ("cache", "restart_on names the files that restart it"),
             ("timeout", "persistent.ready_timeout bounds the time until it is ready"),
+            ("retries", "the next change that it can be started for starts it again"),
         ):
             if name in fields:
                 faults.add((*at, name), f"a persistent task has no {name}", hint)
     if fields.get("cache") == {}:
         faults.add((*at, "cache"), "expected inputs or outputs, found neither")
-    both = {*fields.get("env", {}).get("pass", ())} & dict(
-        fields.get("env", {}).get("set", ())
-    ).keys()
-    for name in sorted(both):
-        faults.add(
-            (*at, "env", "set", name), "env.pass takes the same variable", "keep one of them"
-        )
+    _check_variables(fields.get("env", {}), (*at, "env"), faults)
     check_sandbox(fields, (*at, "sandbox"), faults)
+
+
+def _check_variables(env: Fields, at: At, faults: Faults) -> None:
+    """Every variable has one source."""
+    taken = {"pass": {*env.get("pass", ())}, "secret": {*env.get("secret", ())}}
+    for source, name, place in (
+        *(("pass", name, ("set", name)) for name, _ in env.get("set", ())),
+        *(("secret", name, ("set", name)) for name, _ in env.get("set", ())),
+        *(("pass", name, ("secret", i)) for i, name in enumerate(env.get("secret", ()))),
+    ):
+        if name in taken[source]:
+            faults.add((*at, *place), f"env.{source} takes the same variable", "keep one of them")
 
 
 def _check_group(fields: Fields, at: At, faults: Faults) -> None:
@@ -279,9 +303,11 @@ def _task(project: str, name: str, fields: Fields) -> model.Task:
         description=fields.get("description", ""),
         depends_on=fields.get("depends_on", ()),
         timeout=fields.get("timeout"),
+        retries=fields.get("retries", 0),
         grace=fields.get("grace"),
         env_pass=env.get("pass", ()),
         env_set=env.get("set", ()),
+        env_secret=env.get("secret", ()),
         inputs=_globs(inputs),
         input_env=inputs.get("env", ()) if inputs else (),
         outputs=_globs(outputs),
