@@ -50,6 +50,12 @@ def test_it_holds_while_nothing_moves(root: str) -> None:
     assert stands(root, environ={"OTHER": "2"})
 
 
+def test_it_holds_without_variables_that_count(root: str) -> None:
+    command = Command(WORDS, root, ENVIRON)
+    assert prove(command, root, "1 fresh", names=[], paths=FILES, since=time.time_ns() + 10**10)
+    assert command.standing() == "1 fresh"
+
+
 @pytest.mark.parametrize(
     "environ", [{"MODE": "slow"}, {"UNSET": ""}, {"HOME": "/x"}, {"VX_X": "1"}, {"GIT_DIR": "x"}]
 )

@@ -97,6 +97,11 @@ class FileIndex:
         return self._record.returned(paths)
 
     @property
+    def paths(self) -> Collection[str]:
+        """Every file that a task may take, and those that one spells out, there or not."""
+        return {*self._record, *self._literals}
+
+    @property
     def ignored(self) -> frozenset[str]:
         """The files that count although git ignores them."""
         return frozenset(self._ignored)

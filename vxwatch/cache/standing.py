@@ -58,7 +58,7 @@ class Command:
     def digest(self, names: "Iterable[str]", stamps: "Iterable[tuple[str, Stamp | None]]") -> str:
         """A hash of the variables that count, these names among them, and of the stamps of paths."""
         counts = {n for n in self._environ if n.startswith(_COUNTS)} | _COUNT_TOO | {*names}
-        values = [(name, self._environ.get(name)) for name in sorted(counts)]
+        values = [(name, self._environ.get(name)) for name in sorted(counts) if name]
         hasher = xxh3_128(repr(values).encode("utf-8", "surrogateescape"))
         for path, stamp in stamps:
             hasher.update(os.fsencode(f"\0{path}\0{stamp}"))

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from vxwatch.globs import excluded
 
+Ignored = Callable[[list[str]], set[str]]
+"""Which of these directories do not count."""
+
 Allowed = Callable[[list[str], list[str]], set[str]]
 """Which of these files and directories, none of them known, count."""
 
@@ -53,3 +56,29 @@ class Walker:
             return
         except OSError as error:
             self.denied[directory] = os.strerror(error.errno or 0)
+
+
+def directories(root: str, ignored: Ignored) -> list[str]:
+    """Every directory below an absolute root that counts, and the root as "", by its level.
+
+    Links are not entered, nor what lies in a directory that cannot be read.
+    """
+    found: list[str] = []
+    level = [""]
+    while level:
+        found += level
+        inner = [path for directory in level for path in _inner(root, directory)]
+        out = ignored(inner) if inner else set()
+        level = [path for path in inner if path not in out]
+    return found
+
+
+def _inner(root: str, directory: str) -> Iterator[str]:
+    prefix = f"{directory}/" if directory else ""
+    try:
+        with os.scandir(f"{root}/{directory}") as entries:
+            for entry in entries:
+                if not excluded(entry.name) and entry.is_dir(follow_symlinks=False):
+                    yield prefix + entry.name
+    except OSError:
+        return

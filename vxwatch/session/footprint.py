@@ -1,0 +1,59 @@
+"""Everything that the answer "there is nothing to do" depends on, as paths.
+
+While none of them moves, the same command finds the same root, the same configs, the same files
+in the same state and the same outputs.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vxwatch.cache.walk import directories
+from vxwatch.workspace.git import Git, Ignores
+from vxwatch.workspace.manifests import CONFIG, NPM, PNPM, PYTHON, SETTINGS
+from vxwatch.workspace.sources import sources
+
+if TYPE_CHECKING:
+    from vxwatch.cache.files import FileIndex
+    from vxwatch.model import Workspace
+
+_DECIDE = (SETTINGS, CONFIG, NPM, PNPM, PYTHON)
+
+
+def footprint(
+    workspace: "Workspace", directory: str, index: "FileIndex", ignores: Ignores
+) -> set[str] | None:
+    """Paths, absolute or relative to the root; None where links lead to what no path here shows.
+
+    `directory` is where vx was called.
+    """
+    root = workspace.root
+    projects = [project.dir for project in workspace.projects.values()]
+    if any(
+        os.path.realpath(f"{root}/{place}".rstrip("/")) != f"{root}/{place}".rstrip("/")
+        for place in projects
+    ):
+        return None
+
+    def ignored(inner: list[str]) -> set[str]:
+        return ignores.ignored([place for place in inner if not index.holds(place)])
+
+    places = directories(root, ignored)
+    return {
+        *workspace.config_files,
+        *_deciding(directory),
+        *projects,
+        *workspace.member_parents,
+        *places,
+        *sources(Git(root), places),
+        *index.paths,
+    }
+
+
+def _deciding(directory: str) -> Iterator[str]:
+    """What would make another directory the root of the workspace, if it were there."""
+    while True:
+        yield from (os.path.join(directory, name) for name in _DECIDE)
+        if directory == "/":
+            return
+        directory = os.path.dirname(directory)
