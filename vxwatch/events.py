@@ -28,7 +28,8 @@ class Outcome:
 
     `code` is the exit code (128 + n after signal n), None where nothing exited. `detail` is
     the cause in the user's terms ("timed out after 30s"). `blocked_by` names what a skipped
-    task waited for. `cpu` in seconds, `peak_rss` in bytes, 0 where unknown.
+    task waited for. `cpu` in seconds, `peak_rss` in bytes, 0 where unknown. `attempts`: how often it
+    was tried; times are those of all of them.
     """
 
     task: TaskId
@@ -40,6 +41,7 @@ class Outcome:
     blocked_by: TaskId | None = None
     cpu: float = 0.0
     peak_rss: int = 0
+    attempts: int = 1
 
     @property
     def ok(self) -> bool:
@@ -82,6 +84,16 @@ class TaskOutput:
     task: TaskId
     stream: Literal["stdout", "stderr"]
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRetried:
+    """An attempt failed, with that cause, and the task is tried again: attempt `attempt` of `most`."""
+
+    task: TaskId
+    attempt: int
+    most: int
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,7 @@ Event = (
     | CycleStarted
     | TaskStarted
     | TaskOutput
+    | TaskRetried
     | TaskEnded
     | ServerReady
     | ServerExited

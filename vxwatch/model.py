@@ -117,6 +117,7 @@ class Project:
     config: str | None
     dependencies: tuple[str, ...]
     tasks: Mapping[str, Task]
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,12 @@ class Workspace:
     member_parents: tuple[str, ...] = ()
     concurrency: int | None = None
     timeout: float | None = None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The variables that any task declares as secrets."""
+        tasks = (task for project in self.projects.values() for task in project.tasks.values())
+        return frozenset(name for task in tasks for name in task.env_secret)
 
     def task(self, task_id: TaskId) -> Task:
         """The task of this id; KeyError if there is none."""

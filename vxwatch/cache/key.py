@@ -3,11 +3,11 @@
 Pure: values in, hash out. A key folds what can change what the task does, and nothing else:
 time limits, ready conditions and the ports at which others reach it are no part of it. The
 values that were hashed stay with the key, so that two keys can be compared name by name; those
-of the environment stay as hashes, because they may be secrets.
+of the environment stay as hashes, and those of secrets as keyed ones (`without_secrets`).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,6 +19,7 @@ SCHEMA = 1
 """Moves whenever the same task on the same files shall get another key."""
 
 UNSET = "unset"
+_SHORTEST_KEY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,10 @@ def task_key(
     """The key of a task, a group or, for what depends on it, a server.
 
     `files` are what the task takes, with digests; `upstream` the keys of what it depends on
-    directly; `environ` is where the values of declared variables come from; `arguments` were
-    forwarded to it.
+    directly; `environ` is where the values of declared variables come from, `without_secrets`;
+    `arguments` were forwarded to it.
     """
-    facts = _config(task) | _environment(task.input_env, environ)
+    facts = _config(task) | _environment((*task.input_env, *task.env_secret), environ)
     return _fold(task, facts, files, upstream, arguments)
 
 
@@ -71,13 +72,36 @@ def server_fingerprint(
     `files` are those of `restart_on`; `upstream` counts with `restart_on_dependencies` alone;
     `place` is the directory that it runs in, not only where that lies.
     """
-    facts = _config(task) | _environment((*task.env_pass, *task.input_env), environ)
+    names = (*task.env_pass, *task.env_secret, *task.input_env)
+    facts = _config(task) | _environment(names, environ)
     if task.sandbox:
         ports = [(port.inside, port.host) for port in task.sandbox.local_binding]
         facts["config:local_binding"] = json.dumps(ports)
     facts["place"] = place
     follows = task.persistent is not None and task.persistent.restart_on_dependencies
     return _fold(task, facts, files, upstream if follows else {}, arguments)
+
+
+def without_secrets(
+    environ: Mapping[str, str], names: Collection[str], key: bytes
+) -> Mapping[str, str]:
+    """The environment with a keyed hash in place of the value of each of these names.
+
+    A short secret is guessed from a plain hash, from a keyed one only by who has the key: 16 to
+    64 random bytes that stand nowhere near the hashes.
+    """
+    hidden = [name for name in names if name in environ]
+    if not hidden:
+        return environ
+    from hashlib import blake2b  # noqa: PLC0415 - only a secret needs it
+
+    if len(key) < _SHORTEST_KEY:
+        raise ValueError("a secret needs a key")
+    values = {
+        name: blake2b(environ[name].encode("utf-8", "surrogateescape"), key=key).hexdigest()
+        for name in hidden
+    }
+    return {**environ, **values}
 
 
 def _config(task: Task) -> dict[str, str]:
@@ -87,6 +111,8 @@ def _config(task: Task) -> dict[str, str]:
         facts["env_pass"] = sorted(task.env_pass)
     if task.env_set:
         facts["env_set"] = sorted(task.env_set)
+    if task.env_secret:
+        facts["env_secret"] = sorted(task.env_secret)
     facts |= _globs("inputs", task.inputs) | _globs("outputs", task.outputs)
     facts |= _sandbox(task.sandbox)
     return {

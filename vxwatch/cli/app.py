@@ -1,15 +1,13 @@
 """The commands of vx and their options. Each command imports its own machinery."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from vxwatch import __version__
-from vxwatch.errors import UserError
 from vxwatch.nearest import nearest
 
-INTERNAL_FAULT, INTERRUPTED = 70, 130
+INTERRUPTED = 130
 
 
 class Commands(click.Group):
@@ -35,31 +33,10 @@ def start() -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except Exception as fault:  # noqa: BLE001 - the one place where every failure ends
-        return _report(fault)
+        from vxwatch.cli import failures
+
+        return failures.report(fault)
     return code if isinstance(code, int) else 0
-
-
-def _report(fault: Exception) -> int:
-    """Say what happened: the user's errors in a line or two, a fault of ours with its stack."""
-    from vxwatch.output import diagnostics
-
-    errors = list(_leaves(fault))
-    if not all(isinstance(error, UserError) for error in errors):
-        diagnostics.report_fault(fault)
-        return INTERNAL_FAULT
-    users = [error for error in errors if isinstance(error, UserError)]
-    for error in users:
-        diagnostics.report(error)
-    return users[0].exit_code
-
-
-def _leaves(fault: Exception) -> Iterator[Exception]:
-    """What went wrong, out of the groups that concurrent work raises."""
-    if isinstance(fault, ExceptionGroup):
-        for part in fault.exceptions:
-            yield from _leaves(part)
-    else:
-        yield fault
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
+from vxwatch.cli import failures
 from vxwatch.cli.directory import working_directory
 from vxwatch.cli.signals import answer, hearing
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, RunEnded, RunStarted
+from vxwatch.masking import Masker
 from vxwatch.output import diagnostics
 from vxwatch.output.plain import Plain
 from vxwatch.output.style import Style, wants_colour
@@ -64,16 +66,22 @@ def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
 
 
 def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
-    writer = Writer()
+    writer, masker = Writer(), Masker()
     patience: float | None = FLUSH_PATIENCE
+    fault: Exception | None = None
+    code, stopped = 0, True
     try:
-        code, stopped = asyncio.run(_session(plan, options, _renderer(writer), heeded))
+        code, stopped = asyncio.run(_session(plan, options, _renderer(writer), heeded, masker))
         if not stopped:
             # A reader may take its time, and whoever waits may lose patience.
             patience = None
             answer(heeded, _interrupted)
+    except Exception as error:  # noqa: BLE001 - told when what was printed before is written
+        fault = error
     finally:
         writer.close(patience)
+    if fault is not None:
+        return failures.report(fault, masker)
     if writer.failure is not None:
         diagnostics.report(diagnostics.unwritable(writer.failure))
         return code or 1
@@ -81,7 +89,7 @@ def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
 
 
 async def _session(
-    plan: Plan, options: Options, emit: Emit, heeded: list[signal.Signals]
+    plan: Plan, options: Options, emit: Emit, heeded: list[signal.Signals], masker: Masker
 ) -> tuple[int, bool]:
     """The session from its first event to its last; the exit code, and whether a signal ended it."""
     from vxwatch.session.session import Session
@@ -89,13 +97,13 @@ async def _session(
     loop = asyncio.get_running_loop()
     begun = loop.time()
     # Made before anything is started: it may refuse.
-    session = Session(plan, options, emit, os.environ)
+    session = Session(plan, options, emit, os.environ, masker)
     with hearing(heeded, session.interrupt):
         emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
         async with session:
             await session.until_stopped(_verb(session))
         outcomes = session.outcomes
-        emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
+        session.emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
     stopped = session.stop_signal is not None
     if options.verb == "watch":
         return 0, stopped
@@ -133,7 +141,7 @@ def _options(
         arguments=forwarded,
         concurrency=_concurrency(given["concurrency"]),
         keep_going=given["keep_going"],
-        grace=_seconds(environ.get("VX_KILL_GRACE", "2s"), "VX_KILL_GRACE"),
+        grace=_seconds(environ.get("VX_KILL_GRACE") or "2s", "VX_KILL_GRACE"),
         quiet=_seconds(given.get("debounce", "15ms"), "--debounce"),
         poll=environ.get("VX_WATCH_POLL", "0") not in ("", "0"),
     )

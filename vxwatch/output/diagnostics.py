@@ -5,6 +5,7 @@ import os
 import traceback
 
 from vxwatch.errors import ConfigError, Problem, UserError
+from vxwatch.masking import Masker
 from vxwatch.output.text import printable
 
 
@@ -20,17 +21,18 @@ def unwritable(failure: OSError) -> UserError:
     return UserError("output", f"cannot write output: {failure.strerror}", exit_code=1)
 
 
-def report(error: UserError) -> None:
-    """Print the error on standard error."""
-    _say("\n".join(lines(error)))
+def report(error: UserError, masker: Masker | None = None) -> None:
+    """Print the error on standard error, without the masker's values."""
+    _say("\n".join(lines(error)), masker)
 
 
-def report_fault(fault: BaseException) -> None:
+def report_fault(fault: BaseException, masker: Masker | None = None) -> None:
     """Print the short report of a fault of ours, with its stack, on standard error."""
     trace = "".join(traceback.format_exception(fault))
     _say(
         f"vx: internal error: {type(fault).__name__}: {fault}\n"
-        f"  This is a fault of vx, not of your workspace. Please report it with the lines below.\n{trace}"
+        f"  This is a fault of vx, not of your workspace. Please report it with the lines below.\n{trace}",
+        masker,
     )
 
 
@@ -41,7 +43,9 @@ def to_descriptor(number: int, data: bytes) -> None:
         left = left[os.write(number, left) :]
 
 
-def _say(text: str) -> None:
+def _say(text: str, masker: Masker | None) -> None:
+    if masker is not None:
+        text = masker.text(text)
     # Whoever closed standard error or let its disk fill up cannot be told.
     with contextlib.suppress(OSError):
         to_descriptor(2, f"{text}\n".encode(errors="backslashreplace"))

@@ -22,6 +22,7 @@ from vxwatch.events import (
     ServerReady,
     TaskEnded,
     TaskOutput,
+    TaskRetried,
     TaskStarted,
     Watching,
 )
@@ -81,6 +82,8 @@ class Plain:
                 self._names = _short_names(event)
             case TaskOutput():
                 self._output(event)
+            case TaskRetried():
+                self._retried(event)
             case TaskEnded():
                 self._ended(event.outcome)
             case ServerReady():
@@ -126,6 +129,14 @@ class Plain:
             prefix = self._style.prefix(self._names.get(task, task))
             data = b"".join(prefix + line for line in data.splitlines(keepends=True))
         self._raw(data, OUT)
+
+    def _retried(self, event: TaskRetried) -> None:
+        """Say it at once, and again where the attempts are shown one after the other later."""
+        line = f"retrying {event.task} ({event.attempt}/{event.most}) after {event.cause}"
+        self._flush(event.task)
+        self._line(line, "warning")
+        if event.task in self._kept:
+            self._keep(event.task, f"{line}\n".encode(errors="backslashreplace"))
 
     def _ended(self, result: Outcome) -> None:
         self._flush(result.task)

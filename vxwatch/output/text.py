@@ -43,6 +43,8 @@ def outcome(result: Outcome) -> str:
         parts.append(f"- {result.detail}")
     if result.code:
         parts.append(f"- {code(result.code)}")
+    if result.attempts > 1:
+        parts.append(f"- {result.attempts} attempts")
     return " ".join(parts)
 
 

@@ -50,7 +50,11 @@ def task_environment(
 
 
 def _is_passed(name: str, task: Task) -> bool:
-    return name in ALWAYS_PASSED or name.startswith("LC_") or name in (*task.env_pass, *task.env_secret)
+    return (
+        name in ALWAYS_PASSED
+        or name.startswith("LC_")
+        or name in (*task.env_pass, *task.env_secret)
+    )
 
 
 def _tool_directories(task: Task, workspace: Workspace) -> list[str]:

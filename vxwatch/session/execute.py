@@ -1,16 +1,18 @@
-"""One one-shot task, once: start it, wait for it, say how it ended.
+"""One one-shot task: start it, wait for it, say how it ended; try again where the config says so.
 
 Expected failure is a value: a task that fails, cannot be started or takes too long is an
-`Outcome`. Cancelling starts the polite stop of its tree and never cuts it short.
+`Outcome`. Cancelling starts the polite stop of its tree, never cuts it short, and ends the
+attempts.
 """
 
 import asyncio
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
-from vxwatch.events import Outcome, TaskOutput, TaskStarted
+from vxwatch.events import Outcome, TaskOutput, TaskRetried, TaskStarted
 from vxwatch.process.tree import LaunchError
 from vxwatch.session.unit import bounded, stop, unit
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 TIMED_OUT = 124
 """The exit code of a task that was ended by its timeout, as timeout(1) has it."""
+_LATE = "timed out after"
 
 
 def command_line(task: "Task", arguments: tuple[str, ...]) -> str:
@@ -30,7 +33,19 @@ def command_line(task: "Task", arguments: tuple[str, ...]) -> str:
 
 
 async def execute(session: "Session", task: "Task") -> Outcome:
-    """Run the task to its end."""
+    """Run the task to its end: to its first success, or to its last failure."""
+    command = command_line(task, session.arguments(task))
+    session.emit(TaskStarted(task.id, command))
+    most = 1 + task.retries
+    attempt, outcome = 1, await _attempt(session, task, command)
+    while outcome.status == "failed" and outcome.code is not None and attempt < most:
+        attempt += 1
+        session.emit(TaskRetried(task.id, attempt, most, _cause(outcome)))
+        outcome = _together(outcome, await _attempt(session, task, command))
+    return replace(outcome, attempts=attempt)
+
+
+async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
     loop = asyncio.get_running_loop()
     begun = loop.time()
 
@@ -38,8 +53,6 @@ async def execute(session: "Session", task: "Task") -> Outcome:
         session.emit(TaskOutput(task.id, stream, data))
         await session.emit.drained()
 
-    command = command_line(task, session.arguments(task))
-    session.emit(TaskStarted(task.id, command))
     timeout = task.timeout if task.timeout is not None else session.workspace.timeout
     try:
         async with unit(session, task, command, on_output) as live:
@@ -54,7 +67,7 @@ async def execute(session: "Session", task: "Task") -> Outcome:
     detail = _detail(end) or live.explain(end.code)
     if late:
         assert timeout is not None
-        detail = f"timed out after {format_duration(timeout)}"
+        detail = f"{_LATE} {format_duration(timeout)}"
     return Outcome(
         task.id,
         "failed" if late or end.code else "ran",
@@ -63,6 +76,23 @@ async def execute(session: "Session", task: "Task") -> Outcome:
         detail=detail,
         cpu=end.cpu,
         peak_rss=end.peak_rss,
+    )
+
+
+def _cause(outcome: Outcome) -> str:
+    """Why an attempt failed, in a few words."""
+    if outcome.code == TIMED_OUT and outcome.detail.startswith(_LATE):
+        return outcome.detail.replace(_LATE, "a timeout of")
+    return f"exit {outcome.code}"
+
+
+def _together(earlier: Outcome, last: Outcome) -> Outcome:
+    """The outcome of the last attempt, with what all of them took."""
+    return replace(
+        last,
+        seconds=earlier.seconds + last.seconds,
+        cpu=earlier.cpu + last.cpu,
+        peak_rss=max(earlier.peak_rss, last.peak_rss),
     )
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.key import server_fingerprint, task_key
+from vxwatch.cache.key import server_fingerprint, task_key, without_secrets
 
 if TYPE_CHECKING:
     from vxwatch.cache.files import FileIndex
@@ -29,19 +29,27 @@ class KeyRing:
         arguments: tuple[str, ...],
         *,
         whole_projects: bool,
+        secret_key: bytes,
     ) -> None:
-        """`whole_projects`: keys are compared, so a task without declared inputs needs its files."""
-        self._plan = plan
+        """`whole_projects`: keys are compared, so a task without declared inputs needs its files.
+
+        `secret_key` is what values of secrets are hashed with: keys that are to be compared need
+        the same.
+        """
         self._index = index
-        self._environ = environ
+        self._all = environ
+        self._secret_key = secret_key
         self._arguments = arguments
         self._whole_projects = whole_projects
         self._keys: dict[TaskId, str] = {}
         self._runs: dict[TaskId, int] = {}
+        self.replace(plan)
 
     def replace(self, plan: "Plan") -> None:
         """Take up another plan; every key is made anew."""
         self._plan = plan
+        secrets = plan.workspace.secrets
+        self._environ = without_secrets(self._all, secrets, self._secret_key)
         self._keys.clear()
 
     def forget(self, tasks: "Iterable[TaskId]") -> None:

@@ -19,10 +19,12 @@ from vxwatch.cache.files import FileIndex
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, Notice, Outcome
 from vxwatch.graph.affected import Affected
+from vxwatch.masking import SHORTEST, Masker, maskable
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.session.keys import KeyRing
+from vxwatch.session.masked import MaskedEvents, secret_values
 from vxwatch.session.servers import Server
 from vxwatch.workspace.git import Git, Ignores
 from vxwatch.workspace.ports import host_ports
@@ -59,11 +61,18 @@ class Session:
     """`async with Session(...)`: what lives from the first cycle to the end of vx."""
 
     def __init__(
-        self, plan: "Plan", options: "Options", emit: Emit, environ: Mapping[str, str]
+        self,
+        plan: "Plan",
+        options: "Options",
+        emit: Emit,
+        environ: Mapping[str, str],
+        masker: Masker,
     ) -> None:
+        """The masker learns the values of the secrets, for whoever speaks of the session after it."""
         self.plan = plan
         self.options = options
-        self.emit = emit
+        self.masker = masker
+        self.emit: Emit = MaskedEvents(emit, masker)
         self.environ = environ
         self.memory = Memory()
         self.live: dict[TaskId, asyncio.Event] = {}
@@ -73,6 +82,7 @@ class Session:
         self.stop_signal: int | None = None
         self.server_exited = asyncio.Event()
         self.group = asyncio.TaskGroup()
+        self._told: set[str] = set()
         self.affected = Affected(plan.workspace, plan.graph)
         self.ignores = Ignores(plan.workspace.root)
         self.index: FileIndex
@@ -83,6 +93,7 @@ class Session:
         self.shell = _shell(environ, plan.workspace.root)
 
     async def __aenter__(self) -> Self:
+        self._know_secrets(self.workspace)
         # Without socat no sandbox is built (its probe says so), and nothing else needs it.
         socat = _program("socat", self.environ, self.workspace.root) or "socat"
         async with AsyncExitStack() as stack:
@@ -118,9 +129,11 @@ class Session:
             if task in known and self.workspace.task(task).command is not None
         )
 
-    @property
-    def polite_signal(self) -> int:
-        """The signal that asks a tree to end: the one vx got, else SIGTERM."""
+    def polite_signal(self, task: "Task") -> int:
+        """The signal that asks the task's tree to end: its own, the one vx got, else SIGTERM."""
+        server = self._as_it_is_now(task).persistent
+        if server is not None and server.stop_signal is not None:
+            return signal.Signals[server.stop_signal]
         return self.stop_signal or signal.SIGTERM
 
     def learn(self) -> None:
@@ -138,6 +151,8 @@ class Session:
             self.environ,
             self.options.arguments,
             whole_projects=self.options.verb == "watch",
+            # Keys are compared with those of this session alone.
+            secret_key=os.urandom(32),
         )
 
     async def replace(self, plan: "Plan") -> None:
@@ -145,6 +160,7 @@ class Session:
 
         Servers that are not in it are ended, and those that hold a port which is another's now.
         """
+        self._know_secrets(plan.workspace)
         gone = self.servers.keys() - plan.servers
         up = [task for task in sorted(gone) if self.servers[task].alive]
         await self.stop_servers(gone | self._in_the_way(plan))
@@ -183,7 +199,28 @@ class Session:
 
     def grace(self, task: "Task") -> float:
         """Seconds this task gets between the polite signal and SIGKILL."""
-        return self.options.grace if task.grace is None else task.grace
+        grace = self._as_it_is_now(task).grace
+        return self.options.grace if grace is None else grace
+
+    def _as_it_is_now(self, task: "Task") -> "Task":
+        """The task as the config has it: a server that was started before an edit lives on."""
+        project = self.workspace.projects.get(task.project)
+        return project.tasks.get(task.name, task) if project else task
+
+    def _know_secrets(self, workspace: "Workspace") -> None:
+        """Mask the values of these from now on, and name those that cannot be."""
+        values = secret_values(workspace, self.environ)
+        self.masker.learn(values.values())
+        for name, value in values.items():
+            if value and not maskable(value) and name not in self._told:
+                self._told.add(name)
+                self.emit(
+                    Notice(
+                        f"the value of {name} cannot be masked: it has less than {SHORTEST} bytes",
+                        "it is shown wherever a task prints it",
+                        "warning",
+                    )
+                )
 
     def interrupt(self, number: int) -> None:
         """Begin the end because signal `number` came; hurry it if it has begun."""

@@ -87,7 +87,7 @@ async def _tree(
 
 async def stop(session: "Session", task: "Task", tree: "Tree") -> "Exit":
     """End the tree politely, then surely; at once when it has ended already."""
-    return await tree.stop(session.polite_signal, session.grace(task), session.hurry)
+    return await tree.stop(session.polite_signal(task), session.grace(task), session.hurry)
 
 
 async def bounded(tree: "Tree", limit: float | None) -> "Exit | None":
