@@ -1,24 +1,50 @@
 """The vx command: wires, decides nothing."""
 
+# These are imported before any signal is answered, so they are those that the interpreter has
+# loaded by then: `signal` itself would take longer than all that precedes it.
+import _signal  # type: ignore[import-not-found]
 import os
 import sys
 
 
 def main() -> None:
     """Entry point of the `vx` script. `vx --version` is answered before click loads."""
+    verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if verb in ("run", "watch"):
+        _end_at_once(quietly=verb == "watch")
+    try:
+        code = _start()
+    except KeyboardInterrupt:  # in a command that only reads
+        code = 130
+    # Nothing is left to be interrupted but the interpreter, which would show a stack.
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    sys.exit(code)
+
+
+def _start() -> int:
     _open_standard_streams()
     if sys.argv[1:] == ["--version"]:
         from vxwatch import __version__
 
         sys.stdout.write(f"vx {__version__}\n")
-        return
-    try:
-        from vxwatch.cli.app import start
+        return 0
+    from vxwatch.cli.app import start
 
-        code = start()
-    except KeyboardInterrupt:  # while modules load
-        code = 130
-    sys.exit(code)
+    return start()
+
+
+def _end_at_once(*, quietly: bool) -> None:
+    """Until a session answers signals itself, end with 128 + the signal; `quietly`: with 0.
+
+    Nothing was started by then, and an exception could surface anywhere in an import.
+    """
+
+    def end(number: int, _frame: object) -> None:
+        os._exit(0 if quietly else 128 + number)
+
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, end)
 
 
 def _open_standard_streams() -> None:

@@ -1,0 +1,73 @@
+"""A signal while vx still loads its modules ends it as the documentation says, without a stack."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.harness.workspace import Workspace
+
+_MAIN = """
+import os, sys
+from vxwatch.cli import main
+
+module, number, *words = sys.argv[1:]
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), int(number))
+
+sys.meta_path.insert(0, Signalling())
+sys.argv = ["vx", *words]
+main()
+"""
+
+
+_DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP")
+
+
+def _signalled(ws: Workspace, module: str, number: int, *words: str) -> tuple[int, str]:
+    """The exit code and the output of a vx that gets the signal when it imports the module."""
+    done = subprocess.run(
+        [*_DEFAULT_SIGNALS, sys.executable, "-c", _MAIN, module, str(number), *words],
+        cwd=ws.path,
+        env=ws.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["click", "vxwatch.cli.sessions", "asyncio"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("verb", ["run", "watch"])
+def test_a_signal_while_modules_load(ws: Workspace, verb: str, number: int, module: str) -> None:
+    ws.task("work", "true")
+    code = 0 if verb == "watch" else 128 + number
+    assert _signalled(ws, module, number, verb, "work") == (code, "")
+
+
+@pytest.mark.parametrize("module", ["click", "vxwatch.cli.reading", "vxwatch.config.load"])
+def test_ctrl_c_while_a_command_that_reads_loads(ws: Workspace, module: str) -> None:
+    ws.task("work", "true")
+    assert _signalled(ws, module, signal.SIGINT, "show") == (130, "")
+
+
+def test_a_signal_that_is_ignored_from_the_start_stays_ignored(ws: Workspace) -> None:
+    ws.task("work", "echo worked")
+    done = subprocess.run(
+        ["env", "--ignore-signal=HUP", sys.executable, "-c", _MAIN, "click", "1", "run", "work"],
+        cwd=ws.path,
+        env=ws.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "worked" in done.stdout
