@@ -2,11 +2,12 @@
 
 VENV := .venv/bin
 
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test torture check bench lock clean
 
 help:
 	@echo 'make demo    the example web application under vx watch, on http://localhost:5173'
 	@echo 'make test    all tests; ARGS="-k name" picks some'
+	@echo 'make torture 1,000 random process trees, ended at random: does anything survive?'
 	@echo 'make check   style, layers and types'
 	@echo 'make bench   how fast vx is, beside other tools'
 	@echo 'make lock    renew the pins of the development set'
@@ -20,6 +21,10 @@ demo:
 test:
 	@.ci/setup test
 	$(VENV)/pytest -n auto --dist loadgroup $(ARGS)
+
+torture:
+	@.ci/setup test
+	$(VENV)/python -m tests.harness.torture --rounds 1000 $(ARGS)
 
 check:
 	@.ci/setup check
