@@ -156,6 +156,14 @@ def test_a_stopped_vx_that_is_killed_leaves_nothing(tmp_path: object) -> None:
         wait_for(live.gone, "everything is gone")
 
 
+def test_a_stopped_nursery_goes_on_when_vx_is_killed(tmp_path: object) -> None:
+    with session(str(tmp_path)) as live:
+        os.kill(live.nursery, signal.SIGSTOP)
+        live.process.kill()
+        wait_for(live.gone, "everything is gone")
+        assert live.left() == ["written", "replaced", "used", "spared"]
+
+
 _EARLY = r"""
 import asyncio, os, sys
 from vxwatch.process.nursery import Launch, Nursery

@@ -15,14 +15,24 @@ from collections.abc import Callable
 MARK = "VX_TREE"
 """The environment variable that tells which tree a process belongs to."""
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
     """Adopt every descendant whose own parent dies."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def wake_at_parents_end() -> None:
+    """Have the kernel continue this process, should it be stopped, when its parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    if libc.prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def children_of(pid: int) -> list[int]:

@@ -362,6 +362,7 @@ def main(link: int) -> None:
             signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kin.become_subreaper()
+    kin.wake_at_parents_end()
     nursery = Nursery(socket.socket(fileno=link))
     nursery.link.set_inheritable(False)
     nursery.serve()
