@@ -143,7 +143,7 @@ def test_a_cancelled_birth_leaves_nothing() -> None:
                 await birth
             os.close(read)
             os.close(write)
-            with open(f"/proc/{nursery._process.pid}/task/{nursery._process.pid}/children") as file:  # noqa: ASYNC230
+            with open(f"/proc/{nursery._helper.pid}/task/{nursery._helper.pid}/children") as file:  # noqa: ASYNC230
                 assert file.read() == ""
 
     asyncio.run(scenario())

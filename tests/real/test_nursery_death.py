@@ -52,7 +52,7 @@ async def main(place):
         touch("socket"); touch("spared"); touch("other"); os.rename("other", "replaced")
         touch("used/file")
         touch(nursery.directory + "/something")
-        told = {"directory": nursery.directory, "nursery": nursery._process.pid}
+        told = {"directory": nursery.directory, "nursery": nursery._helper.pid}
         print(json.dumps(told), flush=True)
         await asyncio.sleep(600)
 

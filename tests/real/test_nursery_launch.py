@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.trees import ENVIRONMENT, Heard, end, sh
 from vxwatch.errors import UserError
+from vxwatch.process.helper import HelperProcess
 from vxwatch.process.nursery import Launch, Nursery
 from vxwatch.process.tree import Exit, LaunchError
 
@@ -291,11 +292,15 @@ def test_many_launches_at_once_all_end_as_they_should() -> None:
     asyncio.run(scenario())
 
 
-def test_launches_asked_of_a_busy_nursery_wait_and_none_is_lost() -> None:
+def test_launches_asked_of_a_busy_nursery_wait_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(HelperProcess, "_resume_if_stopped", lambda _: None)
+
     async def scenario() -> None:
         async with Nursery.open() as nursery:
             await (await nursery.launch(sh("true"), Heard())).wait()
-            pid = nursery._process.pid
+            pid = nursery._helper.pid
             os.kill(pid, signal.SIGSTOP)
             limits = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))

@@ -58,7 +58,7 @@ async def boxed(
 
 def helpers(nursery: Nursery, tree: Tree) -> list[str]:
     """What the nursery's children are, but for the box."""
-    with open(f"/proc/{nursery._process.pid}/task/{nursery._process.pid}/children") as file:
+    with open(f"/proc/{nursery._helper.pid}/task/{nursery._helper.pid}/children") as file:
         children = {int(pid) for pid in file.read().split()} - {tree.pid}
     return [seen.line for seen in descendants() if seen.pid in children]
 

@@ -45,7 +45,7 @@ def test_a_pipe_that_is_never_empty_does_not_keep_the_loop_to_itself() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         pump.abandon()
-        await pump.done()
+        await pump.task
         assert 0 < len(heard.stdout) <= 20 * 65536
 
     asyncio.run(scenario())

@@ -17,6 +17,8 @@ MARK = "VX_TREE"
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PF_EXITING = 4
+_DEAD = (b"Z", b"X")
 
 
 def become_subreaper() -> None:
@@ -46,6 +48,11 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def my_children() -> list[int]:
+    """The children of this process, zombies included, when it has no thread but this one."""
+    return [int(pid) for pid in _read("/proc/thread-self/children").split()]
+
+
 def stat_of(pid: int) -> list[bytes] | None:
     """State, parent, group, session and so on of /proc/PID/stat; None when it is gone."""
     try:
@@ -68,7 +75,7 @@ def _leads_others(init: int) -> bool:
     while ahead:
         pid = ahead.pop()
         stat = stat_of(pid)
-        if stat and int(stat[2]) == init and stat[0] not in (b"Z", b"X"):
+        if stat and int(stat[2]) == init and stat[0] not in _DEAD:
             return True
         ahead += children_of(pid)
     return False
@@ -92,13 +99,19 @@ def session_of(pid: int) -> int:
     return int(stat[3]) if stat else -1
 
 
+def is_dying(pid: int) -> bool:
+    """Whether it is on its way to be a zombie: it may still hold ports and files then."""
+    stat = stat_of(pid)
+    return stat is not None and stat[0] not in _DEAD and bool(int(stat[6]) & _PF_EXITING)
+
+
 def group_lives(group: int) -> bool:
     """Whether the group has a member that is no zombie."""
     if not kill(os.killpg, group, 0):
         return False
     for name in os.listdir("/proc"):
         stat = stat_of(int(name)) if name.isdigit() else None
-        if stat and int(stat[2]) == group and stat[0] not in (b"Z", b"X"):
+        if stat and int(stat[2]) == group and stat[0] not in _DEAD:
             return True
     return False
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from vxwatch.process.kin import MARK
 from vxwatch.process.pipes import Report
+from vxwatch.process.remedies import remedy
 from vxwatch.process.tree import LaunchError, Tree
 
 INFO_FD, STATUS_FD = 3, 4
@@ -76,7 +77,12 @@ def launch_error(launch: Launch, step: str, number: int) -> LaunchError:
         return LaunchError(127, f"{program}: no such program")
     if step == "program" and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR):
         return LaunchError(126, f"{program} is not executable: {reason}")
-    return LaunchError(126, f"cannot start {program}: {reason}")
+    return refused(f"cannot start {program}", number)
+
+
+def refused(what: str, number: int) -> LaunchError:
+    """The system refused, with this errno, to do this."""
+    return LaunchError(126, f"{what}: {os.strerror(number)}", remedy(number))
 
 
 def child_pid(info: bytes) -> int | None:

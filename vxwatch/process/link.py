@@ -11,12 +11,19 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vxwatch.process.helper import HelperProcess
 
 
 class Link:
     """Sends requests to the nursery and hands its messages on. `close` must be called."""
 
-    def __init__(self, pair: socket.socket, on_message: Callable[..., None]) -> None:
+    def __init__(
+        self, pair: socket.socket, on_message: Callable[..., None], helper: "HelperProcess"
+    ) -> None:
+        self.helper = helper
         self._pair = pair
         self._on_message = on_message
         self._waiting: deque[tuple[object, bytes, tuple[int, ...]]] = deque()
@@ -32,7 +39,7 @@ class Link:
         """
         packet = marshal.dumps(message)  # type: ignore[arg-type]
         if self._waiting or not self._send(packet, descriptors):
-            copies = tuple(os.dup(number) for number in descriptors)
+            copies = _copies(descriptors)
             if not self._waiting:
                 self._loop.add_writer(self._pair, self._flush)
             self._waiting.append((message[1], packet, copies))
@@ -48,7 +55,7 @@ class Link:
 
     def drain(self) -> None:
         """Hand on what has arrived, whether or not the loop came to it."""
-        while self._receive():
+        while self._pair.fileno() >= 0 and self._receive():
             pass
 
     def _send(self, packet: bytes, descriptors: Sequence[int]) -> bool:
@@ -82,6 +89,17 @@ class Link:
             return False
         self._on_message(*marshal.loads(packet))  # noqa: S302  # from our own nursery
         return True
+
+
+def _copies(numbers: Sequence[int]) -> tuple[int, ...]:
+    copies: list[int] = []
+    try:
+        for number in numbers:
+            copies.append(os.dup(number))  # noqa: PERF401  # what was copied before a failure must be closed
+    except OSError:
+        _close_all(copies)
+        raise
+    return tuple(copies)
 
 
 def _close_all(numbers: Sequence[int]) -> None:

@@ -11,14 +11,13 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from vxwatch.errors import UserError
 from vxwatch.process import kin
+from vxwatch.process.helper import HelperProcess, no_process
 from vxwatch.process.launching import (
     INFO_FD,
     STATUS_FD,
@@ -27,18 +26,18 @@ from vxwatch.process.launching import (
     body_of,
     child_pid,
     launch_error,
+    refused,
 )
 from vxwatch.process.leftovers import Identity, identity_of, remove
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import OnOutput, Pump, Report
 from vxwatch.process.relay import Channel, Relay
-from vxwatch.process.tree import LaunchError, NurseryLostError, Tree, finished
+from vxwatch.process.tree import NurseryLostError, Tree, finished
 
 __all__ = ["Launch", "Nursery", "OnOutput"]
 
-_END = 8.0  # seconds for the nursery to end
+_END = 2.0  # seconds for the nursery to end, before vx takes over from it
 _WRITE_OUT = 60.0  # seconds for a relay to end after the box it leads into
-_START = "import sys; sys.path.append(sys.argv[2]); from vxwatch.process.nursery_main import main; main(int(sys.argv[1]))"
 
 
 class Nursery:
@@ -54,10 +53,8 @@ class Nursery:
         self._registered: dict[str, Identity | None] = {}
         self._closing = False
         self._lost = False
-        self._process: subprocess.Popen[bytes]
-        self._pidfd = -1
+        self._helper: HelperProcess
         self._link: Link
-        self._ended: asyncio.Event
         self._body: asyncio.Task[object] | None
 
     @classmethod
@@ -67,16 +64,8 @@ class Nursery:
 
     async def __aenter__(self) -> Self:
         self._body = asyncio.current_task()
-        self._ended = asyncio.Event()
         self.directory = os.path.join(_temp_directory(), f"vx-{self._session}")
-        try:
-            self._start()
-        except OSError as error:
-            raise UserError(
-                "no-process",
-                f"cannot start a process: {error.strerror}",
-                "end something, or raise the limit: ulimit -u, or the container's pids limit",
-            ) from error
+        self._start()
         # Registered first: should vx be killed in between, there is nothing to remove.
         await self.register(self.directory)
         try:
@@ -111,7 +100,7 @@ class Nursery:
         try:
             birth = self._spawn(launch, on_output)
         except OSError as error:
-            raise LaunchError(126, f"cannot start a process: {error.strerror}") from error
+            raise refused("cannot start a process", error.errno or 0) from error
         try:
             await self._born(launch, birth)
         except BaseException:
@@ -225,27 +214,16 @@ class Nursery:
     # The nursery process
 
     def _start(self) -> None:
-        loop = asyncio.get_running_loop()
         kin.become_subreaper()
-        with contextlib.ExitStack() as kept, contextlib.ExitStack() as given:
+        try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise no_process(error) from error
+        with contextlib.ExitStack() as kept, theirs:
             kept.enter_context(ours)
-            given.enter_context(theirs)
-            # Isolated, so that nothing on a path of the user's is imported; without VX_TREE, so
-            # that the vx of an outer task may end this one and leave the sweep to its nursery.
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _START, str(theirs.fileno()), _home()],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name != kin.MARK},
-                cwd="/",
-                start_new_session=True,
-            )
+            self._helper = HelperProcess(theirs.fileno(), self._on_end)
             kept.pop_all()
-        self._pidfd = os.pidfd_open(self._process.pid)
-        self._link = Link(ours, self._hear)
-        loop.add_reader(self._pidfd, self._on_end)
+        self._link = Link(ours, self._hear, self._helper)
 
     def _hear(self, verb: str, number: int, *rest: object) -> None:
         if relay := self._relays.get(number):
@@ -255,21 +233,18 @@ class Nursery:
         elif tree := self._trees.get(number):
             getattr(tree, f"on_{verb}")(*rest)
 
-    def _on_end(self) -> None:
+    def _on_end(self, code: int) -> None:
         """The nursery process has ended: as it should, or it was killed."""
-        asyncio.get_running_loop().remove_reader(self._pidfd)
-        if self._process.wait() != 0:
+        if code != 0:
             self._stand_in()
-        self._ended.set()
-        if self._closing:
-            return
-        self._lost = True
         self._link.drain()
         for tree in list(self._trees.values()):
             tree.on_lost()
         self._end_relays()
-        if self._body is not None:
-            self._body.cancel()
+        if not self._closing:
+            self._lost = True
+            if self._body is not None:
+                self._body.cancel()
 
     def _stand_in(self) -> None:
         """Do what the nursery can no longer do."""
@@ -287,21 +262,19 @@ class Nursery:
         self._relays.clear()
 
     async def _close(self) -> None:
+        self._closing = True
         hurry = asyncio.Event()
         stops = [tree.stop(signal.SIGKILL, 0, hurry) for tree in self._trees.values()]
         ends = await asyncio.gather(*stops, return_exceptions=True)
-        self._closing = True
         self._link.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END):
-                await self._ended.wait()
-        if not self._ended.is_set():
-            self._process.kill()
-            await self._ended.wait()
-        self._end_relays()
-        os.close(self._pidfd)
+        try:
+            await self._helper.end(_END)
+        finally:
+            self._helper.close()
+            self._end_relays()
         for end in ends:
-            if isinstance(end, UserError):
+            # Should the nursery have been lost meanwhile, all is dead nonetheless.
+            if isinstance(end, UserError) and not isinstance(end, NurseryLostError):
                 raise end
 
 
@@ -310,11 +283,6 @@ def _write_all(number: int, data: bytes) -> None:
     while view:
         view = view[os.write(number, view) :]
     os.lseek(number, 0, os.SEEK_SET)
-
-
-def _home() -> str:
-    """The directory that holds this package."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def _temp_directory() -> str:

@@ -6,7 +6,7 @@ comes back here; and when the pair ends, because vx closed it or was killed, it 
 until it has no child, removes the registered paths and ends.
 
 It signals only its own unreaped children, their groups, and the init that one of them still
-waits for, so no pid can be a stranger's. It never waits for what a child does.
+waits for (`child`), so no pid can be a stranger's. It never waits for what a child does.
 
 A packet is a marshalled tuple, since both ends are the same interpreter; NUMBER is vx's name for
 a child. From vx, with the descriptors that come along:
@@ -16,7 +16,8 @@ a child. From vx, with the descriptors that come along:
     init NUMBER PID                     the first process inside this box
     signal NUMBER SIGNAL                the polite signal
     alive NUMBER                        answered by: alive NUMBER YES
-    end NUMBER                          SIGKILL to all of it; answered by: gone NUMBER
+    end NUMBER                          SIGKILL to all of it; answered by: ending NUMBER, unless
+                                        it is gone already
     dial NUMBER INIT PORT               channel
     listen NUMBER INIT PORT             channel, over which the listeners come back
     relay NUMBER INIT PORT SOCAT        channel, connection
@@ -26,7 +27,9 @@ To vx: the answers, and
 
     born NUMBER PID
     failed NUMBER STEP ERRNO            nothing was started
-    exit NUMBER CODE CPU RSS REST       REST: its group may have members left
+    exit NUMBER CODE CPU RSS REST GONE  REST: its group may have members left; GONE: nothing
+                                        is left of the tree, and no `gone` will follow
+    gone NUMBER                         nothing is left of a tree whose exit was told
 """
 
 import contextlib
@@ -41,6 +44,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vxwatch.process import kin, netns
 from vxwatch.process.birth import StartError, start_helper, start_leader
+from vxwatch.process.child import Child
 from vxwatch.process.leftovers import Identity, remove
 from vxwatch.process.packets import receive
 
@@ -56,32 +60,6 @@ _SHRUGGED_OFF = (
 )
 
 _LOOK_AGAIN = 5  # milliseconds between looks at a box that is being stopped
-
-
-class Child:
-    """A forked process: the leader of a tree or, without a mark, a helper."""
-
-    __slots__ = ("ending", "exited", "held", "init", "mark", "number", "pid", "waiting")
-
-    def __init__(self, number: int, pid: int, mark: str | None = None, held: int = -1) -> None:
-        self.number = number
-        self.pid = pid
-        self.mark = mark
-        self.held = held  # the write end of its stdin
-        self.init = 0
-        self.waiting = False  # its init is stopped, until nobody in the box cleans up any more
-        self.exited = False
-        self.ending = False
-
-    def owns(self, pid: int) -> bool:
-        """Whether this orphan is a rest of the tree."""
-        if self.mark is None:
-            return False
-        return kin.group_of(pid) == self.pid or kin.carries(pid, self.mark)
-
-    def has_init(self) -> bool:
-        """Whether the init that was named is still a child of this unreaped bwrap."""
-        return bool(self.init) and not self.exited and kin.parent_of(self.init) == self.pid
 
 
 class Nursery:
@@ -111,8 +89,9 @@ class Nursery:
         """Do what one packet asks; False at the end of the pair."""
         try:
             packet, given, truncated = receive(self.link)
-        except ConnectionError:
-            return False
+        except ConnectionResetError:
+            # Vx ended with messages of ours unread. What it had asked for is still to be read.
+            return True
         try:
             if packet:
                 verb, *rest = marshal.loads(packet)  # noqa: S302  # from vx
@@ -152,106 +131,85 @@ class Nursery:
 
     def do_init(self, _: Sequence[int], number: int, init: int) -> None:
         """Remember the first process inside a box."""
-        self.children[number].init = init
+        if child := self.children.get(number):
+            child.name_init(init)
 
     def do_signal(self, _: Sequence[int], number: int, signum: int) -> None:
         """Signal the tree's group, or the one inside its box."""
-        child = self.children[number]
-        if child.init:
-            self.signal_box(child, signum)
-            return
-        if child.exited and not any(kin.group_of(pid) == child.pid for pid in _my_children()):
-            return  # without a member that is our child, the number could be a stranger's by now
-        if kin.kill(os.killpg, child.pid, signum):
-            kin.kill(os.killpg, child.pid, signal.SIGCONT)  # a stopped process is to hear it, too
-
-    def signal_box(self, child: Child, signum: int) -> None:
-        """Signal the group that the init leads, and keep the box until that group is empty.
-
-        A box ends with its command, and what still cleans up in it would end, too. A stopped
-        init does not see the end of its command.
-        """
-        if not child.has_init():
-            return
-        # bwrap names the init before it leads a group and has a child. A polite signal would be
-        # lost then, and nothing of the task runs yet.
-        if not kin.children_of(child.init):
-            kin.kill(os.kill, child.init, signal.SIGKILL)
-            return
-        kin.kill(os.killpg, child.init, signal.SIGCONT)
-        child.waiting = kin.kill(os.kill, child.init, signal.SIGSTOP)
-        kin.kill(os.killpg, child.init, signum)
+        if child := self.children.get(number):
+            child.signal(signum, self.orphans())
 
     def release_boxes(self) -> int | None:
         """Let each box end in which nobody is left to wait for; milliseconds until the next look."""
-        for child in self.children.values():
-            if child.waiting and not (child.has_init() and kin.leads_others(child.init)):
-                child.waiting = False
-                if child.has_init():
-                    kin.kill(os.kill, child.init, signal.SIGCONT)
-        return _LOOK_AGAIN if any(child.waiting for child in self.children.values()) else None
+        waiting = [child for child in self.children.values() if child.waiting]
+        for child in waiting:
+            child.release()
+        return _LOOK_AGAIN if any(child.waiting for child in waiting) else None
 
     def do_alive(self, _: Sequence[int], number: int) -> None:
         """Say whether the tree's group has a member that is no zombie."""
-        child = self.children[number]
-        self.say("alive", number, not child.exited or kin.group_lives(child.pid))
+        if child := self.children.get(number):
+            self.say("alive", number, not child.exited or kin.group_lives(child.pid))
 
     def do_end(self, _: Sequence[int], number: int) -> None:
         """Kill the tree; asked again, its outer process, too, should that not follow its init."""
         child = self.children.get(number)
         if child is None:
             return
+        self.say("ending", number)
         if child.ending and not child.exited:
             kin.kill(os.kill, child.pid, signal.SIGKILL)
         child.ending = True
-        self.take_down(child)
+        self.review(child, self.orphans())
+        self.sweep_strays()
 
     # Death
 
     def reap(self) -> None:
-        """Collect every dead child and go on with what is being taken down."""
+        """Collect every dead child, and see what that leaves of each tree that has ended."""
         with contextlib.suppress(ChildProcessError):
             while (dead := os.wait4(-1, os.WNOHANG))[0]:
                 self.bury(*dead)
-        for child in list(self.children.values()):
-            if child.ending:
-                self.take_down(child)
+        over = [child for child in self.children.values() if child.exited or child.ending]
+        orphans = self.orphans() if over else ()
+        for child in over:
+            self.review(child, orphans)
         self.sweep_strays()
 
     def bury(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
-        """Tell vx how one of its children ended; an adopted orphan is just reaped."""
-        child = self.unreaped.pop(pid, None)
-        if child is None:
-            return
-        child.exited = True
-        code = os.waitstatus_to_exitcode(status)
-        rest = kin.kill(os.killpg, pid, 0)
-        cpu = usage.ru_utime + usage.ru_stime
-        self.say("exit", child.number, code, cpu, usage.ru_maxrss * 1024, rest)
-        if child.mark is None:
-            del self.children[child.number]
+        """Keep how one of its children ended; an adopted orphan is just reaped."""
+        if child := self.unreaped.pop(pid, None):
+            cpu = usage.ru_utime + usage.ru_stime
+            child.ended = (os.waitstatus_to_exitcode(status), cpu, usage.ru_maxrss * 1024)
+            child.exited = True
 
-    def take_down(self, child: Child) -> None:
-        """SIGKILL what is left of it. Each death wakes us, to look at what the dead bequeathed."""
-        if not child.exited:
-            _kill_leader(child)
-        left = not child.exited
-        for pid in _my_children():
-            if pid not in self.unreaped and child.owns(pid):
-                left |= kin.kill(os.kill, pid, signal.SIGKILL)
+    def review(self, child: Child, orphans: Sequence[int]) -> None:
+        """Tell vx what is left of a tree that has ended, or is killed here because it is to end.
+
+        Each death wakes us, to look at what the dead bequeathed.
+        """
+        if child.ending:
+            rest = left = child.kill(orphans)
+        else:
+            rest = child.mark is not None and kin.kill(os.killpg, child.pid, 0)
+            left = rest or child.has_rest(orphans)
+        if child.ended is not None:
+            self.say("exit", child.number, *child.ended, rest, not left)
+            child.ended = None
+        elif not left:
+            self.say("gone", child.number)
         if not left:
             del self.children[child.number]
-            if child.held >= 0:
-                os.close(child.held)
-            self.say("gone", child.number)
-            self.sweep_strays()
+            child.close()
+
+    def orphans(self) -> list[int]:
+        """The children that it adopted."""
+        return [pid for pid in kin.my_children() if pid not in self.unreaped]
 
     def sweep_strays(self) -> None:
         """While no tree lives, kill the orphans that bear no mark of one."""
-        if any(child.mark is not None for child in self.children.values()):
-            return
-        for pid in _my_children():
-            if pid not in self.unreaped:
+        if not any(child.mark is not None for child in self.children.values()):
+            for pid in self.orphans():
                 kin.kill(os.kill, pid, signal.SIGKILL)
 
     # Helpers in a box's network
@@ -323,20 +281,8 @@ class Nursery:
         self.registered.pop(os.fsdecode(path), None)
 
 
-def _kill_leader(child: Child) -> None:
-    """End a box by its init, of which bwrap then tells; anything else by its group."""
-    if child.has_init() and kin.kill(os.kill, child.init, signal.SIGKILL):
-        kin.kill(os.killpg, child.pid, signal.SIGCONT)  # a stopped bwrap would not notice
-    elif not kin.kill(os.killpg, child.pid, signal.SIGKILL):
-        kin.kill(os.kill, child.pid, signal.SIGKILL)  # it leads no group yet
-
-
 def _stdin(held: bool) -> tuple[int, int]:
     return os.pipe() if held else (os.open(os.devnull, os.O_RDONLY), -1)
-
-
-def _my_children() -> list[int]:
-    return kin.children_of(os.getpid())
 
 
 def _wake_on_death() -> int:

@@ -27,7 +27,10 @@ _NEVER = float("inf")
 
 
 class Pump:
-    """Carries one pipe to the consumer until its end or the cut. It owns the read end, not blocking."""
+    """Carries one pipe to the consumer until its end or the cut. It owns the read end, not blocking.
+
+    `task` is done when everything was delivered; it raises what the consumer raised.
+    """
 
     def __init__(self, number: int, stream: Stream, on_output: OnOutput) -> None:
         self.was_cut = False
@@ -39,11 +42,7 @@ class Pump:
         self._open = True
         self._end = _NEVER  # of the drain
         self._owed = 0  # bytes in the pipe when the leader ended
-        self._task = self._loop.create_task(self._run())
-
-    async def done(self) -> None:
-        """Wait until everything was delivered; raises what the consumer raised."""
-        await asyncio.shield(self._task)
+        self.task = self._loop.create_task(self._run())
 
     def leave(self) -> None:
         """The leader has ended: begin the drain."""
@@ -56,9 +55,9 @@ class Pump:
 
     def abandon(self) -> None:
         """Stop delivering, even in the middle of what the consumer is doing."""
-        if not self._task.done():
+        if not self.task.done():
             self.was_cut = True
-            self._task.cancel()
+            self.task.cancel()
 
     async def _run(self) -> None:
         try:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from vxwatch.errors import UserError
+from vxwatch.process.helper import stuck
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import Pump
 
 _T = TypeVar("_T")
 
 _LOOK_AGAIN = 0.01  # seconds between looks at a group whose leader is gone
+_ANSWER = 2.0  # seconds for the nursery to hear that it is to kill
 _FOLLOW = 2.0  # seconds for a bwrap to follow its init
 _DIE = 8.0  # seconds for SIGKILL to work
 _DELIVER = 2.0  # seconds for the consumer to take the last output of a tree that we ended
@@ -42,12 +44,13 @@ class Exit:
 
 
 class LaunchError(Exception):
-    """A process could not be started: exit code 127 (missing) or 126 (refused), and why."""
+    """A process could not be started: exit code 127 (missing) or 126 (refused), why, and a hint."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.hint = hint
 
 
 class NurseryLostError(UserError):
@@ -85,9 +88,15 @@ class Tree:
         self._box = box  # where bwrap says whether the command ran; ours to close
         self._exited: asyncio.Future[tuple[int, float, int]] = loop.create_future()
         self._answer: asyncio.Future[bool] = loop.create_future()
+        self._told: asyncio.Future[None] = loop.create_future()
         self._rest = True
-        self._life = loop.create_task(self._live())
-        self._life.add_done_callback(_heard)
+        self._life: asyncio.Future[Exit] = loop.create_future()
+        self._parts: tuple[asyncio.Future[Any], ...] = (
+            self._exited,
+            *(pump.task for pump in pumps),
+        )
+        for part in self._parts:
+            part.add_done_callback(self._on_part)
         self._ending: asyncio.Task[None] | None = None
 
     async def wait(self) -> Exit:
@@ -95,6 +104,8 @@ class Tree:
 
         Raises what the consumer of the output raised, and `NurseryLostError`.
         """
+        if self._life.done():
+            return self._life.result()
         return await asyncio.shield(self._life)
 
     async def stop(self, sig: int, grace: float, hurry: asyncio.Event) -> Exit:
@@ -104,6 +115,8 @@ class Tree:
         that is cancelled hears of it when the tree is dead. Raises as `wait` does, and
         `UserError` when the kernel cannot end a process.
         """
+        if self._life.done() and self._gone_by_itself():
+            return self._life.result()
         if self._ending is None:
             loop = asyncio.get_running_loop()
             self._ending = loop.create_task(self._take_down(sig, grace, hurry))
@@ -129,12 +142,14 @@ class Tree:
         _resolve(self._exited, (126, 0.0, 0))
         _resolve(self.gone, None)
 
-    def on_exit(self, code: int, cpu: float, peak_rss: int, rest: bool) -> None:
-        """The leader was reaped; `rest` says that its group may have members."""
+    def on_exit(self, code: int, cpu: float, peak_rss: int, rest: bool, gone: bool) -> None:
+        """The leader was reaped; `rest`: its group may have members; `gone`: nothing is left."""
         self._rest = rest
         _resolve(self._exited, (code if code >= 0 else 128 - code, cpu, peak_rss))
         if self._ending is None:
             self._drain()
+        if gone:
+            self.on_gone()
 
     def on_alive(self, yes: bool) -> None:
         """The answer to `alive`."""
@@ -143,6 +158,11 @@ class Tree:
     def on_gone(self) -> None:
         """Nothing of it is left."""
         _resolve(self.gone, None)
+        _resolve(self._answer, False)
+
+    def on_ending(self) -> None:
+        """The nursery has heard that it is to kill."""
+        _resolve(self._told, None)
 
     def on_lost(self) -> None:
         """The nursery is gone; there will be no further answer."""
@@ -153,14 +173,23 @@ class Tree:
 
     # Its life and its end
 
-    async def _live(self) -> Exit:
-        try:
-            await asyncio.gather(self._exited, *(pump.done() for pump in self._pumps))
-        finally:
-            started = self._command_ran()
+    def _on_part(self, part: "asyncio.Future[Any]") -> None:
+        """The leader was reaped or a pipe is at its end; its life is over with the last of them."""
+        if self._life.done():
+            return
+        fault = asyncio.CancelledError() if part.cancelled() else part.exception()
+        if fault is None and not all(one.done() for one in self._parts):
+            return
+        started = self._command_ran()
+        if fault is not None:
+            _fail(self._life, fault)
+            return
         code, cpu, peak_rss = self._exited.result()
         cut = any(pump.was_cut for pump in self._pumps)
-        return Exit(code, cpu, peak_rss, output_cut=cut, started=started)
+        self._life.set_result(Exit(code, cpu, peak_rss, output_cut=cut, started=started))
+
+    def _gone_by_itself(self) -> bool:
+        return self._ending is None and self.gone.done() and self.gone.exception() is None
 
     def _command_ran(self) -> bool:
         if self._box is None:
@@ -177,6 +206,7 @@ class Tree:
             pump.leave()
 
     async def _take_down(self, sig: int, grace: float, hurry: asyncio.Event) -> None:
+        self._link.helper.resume()
         try:
             if sig != signal.SIGKILL and not (self._exited.done() and not self._rest):
                 self._link.post("signal", self._number, int(sig))
@@ -200,7 +230,7 @@ class Tree:
 
     async def _emptied(self) -> None:
         await asyncio.shield(self._exited)
-        while self._rest:
+        while self._rest and not self.gone.done():
             self._answer = asyncio.get_running_loop().create_future()
             self._link.post("alive", self._number)
             self._rest = await self._answer
@@ -208,15 +238,21 @@ class Tree:
 
     async def _kill(self) -> None:
         for patience in (_FOLLOW, _DIE):
-            self._link.post("end", self._number)
-            await asyncio.wait((self.gone,), timeout=patience)
+            if not self.gone.done():
+                await self._have_it_killed()
+                await asyncio.wait((self.gone,), timeout=patience)
             if self.gone.done():
                 return self.gone.result()
-        raise UserError(
-            "process-stuck",
-            f"process {self.pid} does not end after SIGKILL",
-            f"the kernel holds it, often for a dead disk or network: ps -o stat,wchan -p {self.pid}",
-        )
+        raise stuck(self.pid)
+
+    async def _have_it_killed(self) -> None:
+        """Have the nursery do it, or end a nursery that does not answer: then it is done for it."""
+        self._told = asyncio.get_running_loop().create_future()
+        self._link.post("end", self._number)
+        waits = (self.gone, self._told)
+        done, _ = await asyncio.wait(waits, timeout=_ANSWER, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            self._link.helper.kill()
 
 
 async def finished(task: "asyncio.Task[None]") -> None:
@@ -238,7 +274,7 @@ def _resolve(future: "asyncio.Future[_T]", value: _T) -> None:
         future.set_result(value)
 
 
-def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
+def _fail(future: "asyncio.Future[Any]", error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
         _heard(future)

@@ -1,0 +1,162 @@
+"""The nursery's process as vx has it: started, kept running, and ended.
+
+Whoever stops it (SIGSTOP) stops nothing: vx, its parent, hears of that and lets it go on at once.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from vxwatch.errors import UserError
+from vxwatch.process import kin
+from vxwatch.process.remedies import remedy
+
+_START = "import sys; sys.path.append(sys.argv[2]); from vxwatch.process.nursery_main import main; main(int(sys.argv[1]))"
+_DIE = 8.0  # seconds for SIGKILL to work
+
+
+class HelperProcess:
+    """Started with the descriptor of its end of the pair; `ended` is set when it has ended.
+
+    `on_end` is called then, with its exit code. `close` must be called at last.
+    """
+
+    def __init__(self, link: int, on_end: Callable[[int], None]) -> None:
+        """Raises `UserError` when the system refuses a process."""
+        self.ended = asyncio.Event()
+        self._on_end = on_end
+        self._pidfd = -1
+        with contextlib.ExitStack() as watch:
+            watch.enter_context(_told_of_children(self._resume_if_stopped))
+            try:
+                self._process = _start(link)
+                self._pidfd = _descriptor_of(self._process)
+            except OSError as error:
+                raise no_process(error) from error
+            asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
+            self._watch = watch.pop_all()
+
+    @property
+    def pid(self) -> int:
+        """Its pid."""
+        return self._process.pid
+
+    def resume(self) -> None:
+        """Let it run, should somebody have stopped it."""
+        if not self.ended.is_set():
+            signal.pidfd_send_signal(self._pidfd, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once; its end is told as any other."""
+        self._process.kill()
+
+    async def end(self, within: float) -> None:
+        """Wait for its end, and bring that about when it takes longer than `within` seconds.
+
+        Raises `UserError` when the kernel cannot end it.
+        """
+        for patience in (within, _DIE):
+            self.resume()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self.ended.wait()
+                    return
+            self.kill()
+        raise stuck(self.pid)
+
+    def close(self) -> None:
+        """Forget it; it has ended, or nothing can end it."""
+        self._watch.close()
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        code = self._process.wait()
+        self._on_end(code)
+        self.ended.set()
+
+    def _resume_if_stopped(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            if os.waitid(os.P_PIDFD, self._pidfd, os.WSTOPPED | os.WNOHANG):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGCONT)
+
+
+def stuck(pid: int) -> UserError:
+    """What to say of a process that outlives SIGKILL."""
+    return UserError(
+        "process-stuck",
+        f"process {pid} does not end after SIGKILL",
+        f"the kernel holds it, often for a dead disk or network: ps -o stat,wchan -p {pid}",
+    )
+
+
+def _start(link: int) -> "subprocess.Popen[bytes]":
+    # Isolated, so that nothing on a path of the user's is imported; without VX_TREE, so
+    # that the vx of an outer task may end this one and leave the sweep to its nursery.
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _START, str(link), _home()],
+        pass_fds=(link,),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if name != kin.MARK},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _descriptor_of(process: "subprocess.Popen[bytes]") -> int:
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        process.kill()
+        process.wait()
+        raise
+
+
+def no_process(error: OSError) -> UserError:
+    """What to say when it cannot be started."""
+    if error.filename is not None:
+        return UserError(
+            "no-process",
+            f"cannot start {sys.executable}, the Python that vx runs in: {error.strerror}",
+            "vx's installation is damaged, or was removed while vx ran: install it again",
+        )
+    return UserError(
+        "no-process", f"cannot start a process: {error.strerror}", remedy(error.errno or 0)
+    )
+
+
+@contextlib.contextmanager
+def _told_of_children(call: Callable[[], None]) -> Iterator[None]:
+    """Inside the block, call whenever a child was stopped or has ended.
+
+    A handler of Python's own, because the loop's would take the wake-ups of vx's signals away.
+    Only the main thread can have one.
+    """
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        call()
+        if callable(before):
+            before(number, frame)
+
+    before = signal.getsignal(signal.SIGCHLD)
+    try:
+        signal.signal(signal.SIGCHLD, on_signal)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
+
+
+def _home() -> str:
+    """The directory that holds this package."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
