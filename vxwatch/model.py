@@ -95,6 +95,7 @@ class Task:
     input_env: tuple[str, ...] = ()
     outputs: Globs | None = None
     persistent: Persistent | None = None
+    interactive: bool = False
     sandbox: Sandbox | None = None
 
     @property
@@ -137,6 +138,7 @@ class Workspace:
     member_parents: tuple[str, ...] = ()
     concurrency: int | None = None
     timeout: float | None = None
+    affected_base: str | None = None
 
     @property
     def secrets(self) -> frozenset[str]:

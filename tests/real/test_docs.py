@@ -71,7 +71,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_readme_names_the_options_that_there_are() -> None:
-    rows = re.findall(r"^\| `(--[a-z]+).*?` \| ([a-z, ]+) \|", read("README.md"), re.MULTILINE)
+    rows = re.findall(r"^\| `(--[a-z-]+).*?` \| ([a-z, ]+) \|", read("README.md"), re.MULTILINE)
     named = {(verb, option) for option, verbs in rows for verb in verbs.split(", ")}
     there_are = {
         (verb, option)

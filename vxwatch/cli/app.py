@@ -91,6 +91,16 @@ class TaskCommand(click.Command):
     show_default=True,
     help="After a failure: start nothing new, what does not depend on it, or all.",
 )
+@click.option(
+    "--affected",
+    is_flag=False,
+    flag_value="",
+    metavar="[COMMIT]",
+    help="Only what a change since COMMIT reaches; default: since the branch left the main one.",
+)
+@click.option(
+    "--exclude-dependencies", "alone", is_flag=True, help="Leave out what the tasks depend on."
+)
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
     """Run tasks and everything they depend on.

@@ -138,6 +138,8 @@ def _options(
         directory=working_directory(),
         everywhere=given["everywhere"],
         filters=given["filters"],
+        affected=given.get("affected"),
+        alone=given.get("alone", False),
         arguments=forwarded,
         concurrency=_concurrency(given["concurrency"]),
         keep_going=given["keep_going"],

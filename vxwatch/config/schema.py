@@ -39,7 +39,9 @@ _STOP_SIGNALS = (
     "SIGABRT",
 )
 _MOST_RETRIES = 100
-_OF_COMMANDS = ("timeout", "retries", "grace", "env", "cache", "persistent", "sandbox")
+_OF_COMMANDS = (
+    *("timeout", "retries", "grace", "env", "cache", "interactive", "persistent", "sandbox"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Settings:
     members: tuple[str, ...] | None = None
     concurrency: int | str | None = None
     timeout: float | None = None
+    affected_base: str | None = None
 
 
 Fields = Mapping[str, Any]
@@ -72,6 +75,12 @@ def check_tasks(raw: Any, faults: Faults) -> Mapping[str, Fields]:
 def make_tasks(project: str, tasks: Mapping[str, Fields]) -> dict[str, model.Task]:
     """The tasks of a project from what `check_tasks` gives."""
     return {name: _task(project, name, fields) for name, fields in tasks.items()}
+
+
+def read_tags(raw: Any, _: Faults) -> tuple[str, ...]:
+    """The tags of a project's config, none if they are wrong: `check_tasks` says how."""
+    tags = raw.get("tags") if isinstance(raw, dict) else None
+    return tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
 
 
 def read_settings(raw: Any, faults: Faults) -> Settings:
@@ -177,6 +186,10 @@ _PERSISTENT = Table(
         ),
     }
 )
+_INTERACTIVE = {"properties": {"interactive": {"const": True}}, "required": ["interactive"]}
+_NEITHER_SERVER_NOR_TRIED_AGAIN: Schema = {
+    "not": {"anyOf": [{"required": ["persistent"]}, {"required": ["retries"]}]}
+}
 TASK = Table(
     {
         "command": (Text("a shell command"), "run by sh -c in the project's directory"),
@@ -202,6 +215,7 @@ TASK = Table(
             "the task's environment beyond the basic variables",
         ),
         "cache": (_CACHE, "when the task is fresh, and what it makes"),
+        "interactive": (Boolean(), "the task owns the terminal while it runs: a prompt, a debugger"),
         "persistent": (_PERSISTENT, "the task is a server: it does not end by itself"),
         "sandbox": (SANDBOX, "the task runs in a sandbox"),
     },
@@ -219,6 +233,7 @@ TASK = Table(
             {"not": {"required": ["persistent", "timeout"]}},
             {"not": {"required": ["persistent", "retries"]}},
             {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
+            {"anyOf": [{"not": _INTERACTIVE}, _NEITHER_SERVER_NOR_TRIED_AGAIN]},
         ],
     },
 )
@@ -229,7 +244,13 @@ PROJECT = Table(
         "tasks": (
             Named(Text("a name", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), TASK),
             "the tasks of the project, by name",
-        )
+        ),
+        "tags": (
+            ListOf(
+                Text("a tag", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), unique=True
+            ),
+            "words by which --filter finds the project: tag:NAME",
+        ),
     }
 )
 """The fields of `vx.toml` and of `[tool.vx]`."""
@@ -245,6 +266,10 @@ WORKSPACE = Table(
             "how many tasks run at once; default: one for each core, at least 4",
         ),
         "timeout": (Duration(zero=False), "for tasks that are no servers and have none"),
+        "affected_base": (
+            Text("a branch or a commit"),
+            "what --affected compares with; default: the main branch of origin",
+        ),
     }
 )
 """The fields of `vx.workspace.toml`."""
@@ -263,10 +288,24 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         ):
             if name in fields:
                 faults.add((*at, name), f"a persistent task has no {name}", hint)
+    if fields.get("interactive"):
+        _check_interactive(fields, at, faults)
     if fields.get("cache") == {}:
         faults.add((*at, "cache"), "expected inputs or outputs, found neither")
     _check_variables(fields.get("env", {}), (*at, "env"), faults)
     check_sandbox(fields, (*at, "sandbox"), faults)
+
+
+def _check_interactive(fields: Fields, at: At, faults: Faults) -> None:
+    for name, hint in (
+        ("persistent", "a server has no terminal: start a prompt for it as a task of its own"),
+        ("retries", "whoever sits at the terminal starts it again"),
+    ):
+        if name in fields:
+            faults.add((*at, name), f"an interactive task has no {name}", hint)
+    if fields.get("env", {}).get("secret"):
+        message = "an interactive task writes to the terminal itself, so vx can mask nothing there"
+        faults.add((*at, "env", "secret"), message, "pass the variables with env.pass instead")
 
 
 def _check_variables(env: Fields, at: At, faults: Faults) -> None:
@@ -305,6 +344,7 @@ def _task(project: str, name: str, fields: Fields) -> model.Task:
         timeout=fields.get("timeout"),
         retries=fields.get("retries", 0),
         grace=fields.get("grace"),
+        interactive=fields.get("interactive", False),
         env_pass=env.get("pass", ()),
         env_set=env.get("set", ()),
         env_secret=env.get("secret", ()),

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.errors import UserError
+from vxwatch.graph.changed import changed_tasks
 from vxwatch.graph.tasks import Graph, plan
+from vxwatch.workspace.changes import Changes
 from vxwatch.workspace.discover import find_root, load_workspace
+from vxwatch.workspace.manifests import SETTINGS
 from vxwatch.workspace.ports import refuse_shared_ports
-from vxwatch.workspace.select import Selection, select
+from vxwatch.workspace.select import Selection, project_at, select
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId, Workspace
@@ -24,7 +27,8 @@ FEWEST_AT_ONCE = 4
 class Options:
     """The command line of `vx run` or `vx watch`, checked.
 
-    `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
+    `affected` is the commit with which to compare, "" for the usual one, None not to; `alone`
+    leaves out what the requested tasks depend on. `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
     the workspace or the machine says.
     """
 
@@ -33,6 +37,8 @@ class Options:
     directory: str
     everywhere: bool = False
     filters: tuple[str, ...] = ()
+    affected: str | None = None
+    alone: bool = False
     arguments: tuple[str, ...] = ()
     concurrency: int | None = None
     keep_going: Literal["never", "deps-ok", "always"] = "never"
@@ -48,6 +54,7 @@ class Plan:
     `requested` keeps the order of the command line and holds, for a group, the tasks that it
     stands for; `commands` counts the tasks that have a command, groups left out; `broad` says that projects were selected, not named; `since` is
     the time (nanoseconds of the wall clock) before the first file of the workspace was read.
+    `left_out` holds the tasks that the requested ones depend on and that shall not run.
     """
 
     workspace: "Workspace"
@@ -56,6 +63,7 @@ class Plan:
     broad: bool
     commands: int
     since: int
+    left_out: "frozenset[TaskId]" = frozenset()
 
     @property
     def servers(self) -> "frozenset[TaskId]":
@@ -88,10 +96,26 @@ def make_plan(
             raise
         selection = _select(workspace, options, _known(workspace, options, tolerate))
     graph = plan(workspace, selection.tasks)
-    refuse_shared_ports(workspace, graph.order)
-    commands = sum(1 for task in graph.order if workspace.task(task).command is not None)
-    requested = _meant(workspace, graph, selection.tasks)
-    return Plan(workspace, requested, graph, selection.broad, commands, since)
+    named = selection.tasks
+    if options.affected is not None:
+        named = _affected(workspace, graph, named, options.affected)
+        graph = plan(workspace, named)
+    requested = _meant(workspace, graph, named)
+    kept = {*requested, *named}
+    left_out = frozenset(t for t in graph.order if t not in kept) if options.alone else frozenset()
+    running = [task for task in graph.order if task not in left_out]
+    refuse_shared_ports(workspace, running)
+    commands = sum(1 for task in running if workspace.task(task).command is not None)
+    return Plan(workspace, requested, graph, selection.broad, commands, since, left_out)
+
+
+def _affected(
+    workspace: "Workspace", graph: Graph, named: "tuple[TaskId, ...]", base: str
+) -> "tuple[TaskId, ...]":
+    """Those of the named tasks that a change since the base reaches."""
+    paths = Changes(workspace.root).since_base(base or workspace.affected_base, os.environ)
+    reached = changed_tasks(workspace, graph, paths, settings=SETTINGS)
+    return tuple(task for task in named if task in reached)
 
 
 def _root(directory: str, expected: str | None) -> str:
@@ -145,6 +169,16 @@ def _select(workspace: "Workspace", options: Options, names: tuple[str, ...]) ->
         workspace,
         names,
         directory="" if here == "." else here,
-        everywhere=options.everywhere,
+        everywhere=options.everywhere or options.affected is not None,
         filters=options.filters,
+        changed=lambda commit: _changed_projects(workspace, commit),
     )
+
+
+def _changed_projects(workspace: "Workspace", commit: str) -> set[str]:
+    """The projects in whose directories a file differs from a commit."""
+    paths = Changes(workspace.root).since(commit)
+    if SETTINGS in paths:
+        return set(workspace.projects)
+    found = (project_at(workspace, path.rpartition("/")[0]) for path in paths)
+    return {project.name for project in found if project is not None}

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 async def run(session: "Session") -> None:
     """Bring the plan up to date; return when it is done and no held server is left to wait for."""
     session.learn()
-    ended = await Cycle(session, 1, session.plan.graph.order, ()).run()
+    plan = session.plan
+    # What is left out may be stale, and what builds on it then is nobody's to use again.
+    session.memory.overtaken |= plan.left_out
+    running = [task for task in plan.graph.order if task not in plan.left_out]
+    ended = await Cycle(session, 1, running, ()).run()
     held = [task for task in session.plan.requested if task in session.plan.servers]
     if not all(outcome.ok for outcome in ended.outcomes):
         return

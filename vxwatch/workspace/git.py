@@ -15,18 +15,18 @@ from vxwatch.process.command import Captured, Conversation, ConversationError, c
 from vxwatch.process.programs import resolve
 from vxwatch.workspace.gitignore import Rules
 
-_SAFE = (
+SAFE = (
     "--no-optional-locks",
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "safe.directory=*"),  # as root in another user's workspace; nothing of it is run
 )
-_LIST = (*_SAFE, "--literal-pathspecs", "ls-files", "-z")  # check-ignore refuses the option
+_LIST = (*SAFE, "--literal-pathspecs", "ls-files", "-z")  # check-ignore refuses the option
 _OTHERS = (
     *("--others", "--exclude-standard", f"--exclude=*{globs.EXCLUDED_SUFFIX}"),
     *(f"--exclude={name}" for name in sorted(globs.EXCLUDED)),
 )
-_IGNORE = (*_SAFE, "check-ignore", "--stdin", "-z", "-v", "-n")
+_IGNORE = (*SAFE, "check-ignore", "--stdin", "-z", "-v", "-n")
 _KEPT = frozenset(
     {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
 )
@@ -244,7 +244,7 @@ def _answers(root: str, workspace: str) -> bool:
         return False
     if top == root:
         return True
-    question = (program, *_SAFE, "check-ignore", "-q", root)
+    question = (program, *SAFE, "check-ignore", "-q", root)
     return capture(question, cwd=top, env=environment(os.environ)).code == _NOT_IGNORED
 
 

@@ -12,7 +12,7 @@ from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.kinds import Faults
 from vxwatch.config.load import Reader
-from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings
+from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings, read_tags
 from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
 from vxwatch.model import Project, Task, Workspace
@@ -42,6 +42,7 @@ def load(root: str) -> Workspace:
         member_parents=members.parents,
         concurrency=_concurrency(settings),
         timeout=settings.timeout,
+        affected_base=settings.affected_base,
     )
     if known:
         _check_dependencies(reader, workspace, named)
@@ -118,9 +119,11 @@ def _dependencies(named: Named) -> dict[str, tuple[str, ...]]:
 
 def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, ...]) -> Project:
     tasks: dict[str, Task] = {}
+    tags: tuple[str, ...] = ()
     config = place.config
     if config:
         tasks = make_tasks(name, reader.checked(config, check_tasks))
+        tags = reader.checked(config, read_tags)
     for other in place.configs[1:]:
         faults = Faults()
         faults.add(
@@ -136,6 +139,7 @@ def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, .
         config=config.file if config else None,
         dependencies=dependencies,
         tasks=tasks,
+        tags=tags,
     )
 
 

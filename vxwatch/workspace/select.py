@@ -4,17 +4,13 @@ Every name has to mean something: a wrong one is an error with the nearest right
 task less. Names stand in the order given, each task once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vxwatch.errors import UserError
-from vxwatch.globs import Matcher, escape
 from vxwatch.model import Project, TaskId, Workspace
 from vxwatch.nearest import nearest
-from vxwatch.workspace.dependencies import joined
-
-_NAMED = 4
-"""How many names an error lists."""
+from vxwatch.workspace.filters import Changed, filtered, there_are
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +28,19 @@ def select(
     directory: str,
     everywhere: bool,
     filters: Sequence[str],
+    changed: Changed = lambda _: (),
 ) -> Selection:
     """What the names mean in a directory of the workspace ("" for its root).
 
     `project#task` and `//#task` stand for themselves. A plain name is taken in the project of
     the directory; with `everywhere` in each project that has it, with `filters` in each of
-    those that one of the filters selects.
+    those that the filters select. `changed` is asked where a filter names a commit.
     Raises `UserError`.
     """
     broad = everywhere or bool(filters)
     chosen: Sequence[Project] | None = None
     if broad:
-        chosen = _filtered(workspace, filters, directory)
+        chosen = filtered(workspace, filters, directory, changed)
     found: dict[TaskId, None] = {}
     for name in names:
         if "#" in name:
@@ -77,13 +74,11 @@ def _exact(workspace: Workspace, text: str) -> TaskId:
     project = workspace.projects.get(owner)
     if project is None:
         near = nearest(owner, workspace.projects)
-        hint = (
-            f"did you mean {near}#{name}?" if near else _there_are("projects", workspace.projects)
-        )
+        hint = f"did you mean {near}#{name}?" if near else there_are("projects", workspace.projects)
         raise UserError("unknown-project", f'{text}: there is no project "{owner}"', hint)
     if name not in project.tasks:
         near = nearest(name, project.tasks)
-        hint = f"did you mean {owner}#{near}?" if near else _there_are("tasks", project.tasks)
+        hint = f"did you mean {owner}#{near}?" if near else there_are("tasks", project.tasks)
         raise UserError("unknown-task", f'{text}: {owner} has no task "{name}"', hint)
     return f"{owner}#{name}"
 
@@ -104,7 +99,7 @@ def _here(workspace: Workspace, name: str, directory: str) -> TaskId:
     raise UserError(
         "unknown-task",
         f'there is no task "{name}" in {project.name}',
-        hint or _there_are("tasks", project.tasks),
+        hint or there_are("tasks", project.tasks),
     )
 
 
@@ -115,45 +110,8 @@ def _across(workspace: Workspace, name: str, chosen: Sequence[Project]) -> list[
     known = {task: None for project in chosen for task in project.tasks}
     near = nearest(name, known)
     where = "any project" if len(chosen) == len(workspace.projects) else "the selected projects"
-    hint = f"did you mean {near}?" if near else _there_are("tasks", known)
+    hint = f"did you mean {near}?" if near else there_are("tasks", known)
     raise UserError("unknown-task", f'there is no task "{name}" in {where}', hint)
-
-
-def _filtered(workspace: Workspace, filters: Sequence[str], directory: str) -> list[Project]:
-    """The projects that any of the filters selects, in the order of the workspace."""
-    projects = workspace.projects.values()
-    if not filters:
-        return list(projects)
-    chosen: set[str] = set()
-    for text in filters:
-        found = {p.name for p in projects if _fits(text, p, directory)}
-        if not found:
-            raise _selects_nothing(workspace, text)
-        chosen |= found
-    return [p for p in projects if p.name in chosen]
-
-
-def _fits(text: str, project: Project, directory: str) -> bool:
-    """Whether a filter selects a project, by its name or by where it is."""
-    path = text[1:-1] if text.startswith("{") and text.endswith("}") else None
-    if path is None and (text in (".", "..") or text.startswith(("./", "../"))):
-        path = text
-    if path is None:
-        return _is_named(project, text)
-    place = joined(escape(directory), path)
-    return place is not None and (not place or Matcher([place]).matches(project.dir))
-
-
-def _is_named(project: Project, pattern: str) -> bool:
-    """Whether a pattern is a project's name; `*` stands for the scope of a name too."""
-    matcher = Matcher([pattern.replace("/", "\0")] if pattern else ())
-    return matcher.matches(project.name.replace("/", "\0"))
-
-
-def _selects_nothing(workspace: Workspace, text: str) -> UserError:
-    near = nearest(text, workspace.projects)
-    hint = f"did you mean {near}?" if near else _there_are("projects", workspace.projects)
-    return UserError("unknown-project", f'--filter "{text}" selects no project', hint)
 
 
 def _elsewhere(workspace: Workspace, name: str) -> str:
@@ -164,11 +122,3 @@ def _elsewhere(workspace: Workspace, name: str) -> str:
     if len(having) > 1:
         who = f"{having[0]} and {len(having) - 1} more have it"
     return f"{who}: name it {having[0]}#{name}, or select projects with --all or --filter"
-
-
-def _there_are(what: str, names: Iterable[str]) -> str:
-    known = sorted(names)
-    if not known:
-        return f"there are no {what}"
-    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    return f"the {what} are {', '.join(known[:_NAMED])}{more}"

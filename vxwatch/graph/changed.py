@@ -1,0 +1,23 @@
+"""Which tasks of a graph changed files reach, configs included. Pure."""
+
+from collections.abc import Collection
+
+from vxwatch.graph.affected import Affected
+from vxwatch.graph.tasks import Graph
+from vxwatch.model import TaskId, Workspace
+
+
+def changed_tasks(
+    workspace: Workspace, graph: Graph, paths: Collection[str], *, settings: str
+) -> frozenset[TaskId]:
+    """The tasks that a change of these paths reaches, and all that depend on them.
+
+    A project's config concerns its tasks, the `settings` of the workspace all.
+    """
+    if settings in paths:
+        return frozenset(graph.order)
+    touched = Affected(workspace, graph).touched(paths)
+    projects = workspace.projects.values()
+    moved = {p.name for p in projects if not {p.config, p.manifest}.isdisjoint(paths)}
+    own = {task for task in graph.order if task.rpartition("#")[0] in moved}
+    return graph.downstream({*touched.inputs, *touched.uncached, *touched.restarts, *own})
