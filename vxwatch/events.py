@@ -5,6 +5,7 @@ clock reading taken by the emitter.
 """
 
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -186,6 +187,9 @@ class Emit(Protocol):
 
     def __call__(self, event: Event, /) -> None:
         """Show or record the event."""
+
+    def quiet(self) -> AbstractAsyncContextManager[None]:
+        """Inside the block nothing is written: what is emitted waits for its end."""
 
     def drained(self) -> Awaitable[None]:
         """Wait until what was emitted is written, as far as memory bounds ask for it."""

@@ -6,7 +6,8 @@ with their name, line by line. vx's own lines always start a line of their own. 
 dropped: what a mode does not show at once is kept until it is known whether it must be shown.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import asynccontextmanager
 from typing import Literal, assert_never
 
 from vxwatch.events import (
@@ -69,10 +70,27 @@ class Plain:
         self._kept: dict[TaskId, Kept] = {}
         self._loud: set[TaskId] = set()
         self._at_line_start = True
+        self._painted = False
 
     def drained(self) -> Awaitable[None]:
         """Wait until the writer has room again."""
         return self._writer.drained()
+
+    @asynccontextmanager
+    async def quiet(self) -> AsyncIterator[None]:
+        """Leave the terminal to somebody else; what comes meanwhile is shown afterwards."""
+        self._fresh_line()
+        try:
+            await self._writer.hold()
+            yield
+        finally:
+            self._writer.release(self._style.reset)
+
+    def close(self) -> None:
+        """Leave no colour, and the cursor shown, where output was cut in the middle."""
+        if self._painted:
+            self._painted = False
+            self._writer.write(OUT, self._style.reset)
 
     def __call__(self, event: Event, /) -> None:  # noqa: C901, PLR0912 - one arm per kind of event
         """Show the event."""
@@ -246,7 +264,9 @@ class Plain:
 
     def _line(self, line: str, look: str) -> None:
         self._fresh_line()
+        self.close()
         self._raw(self._style.paint(line, look).encode(errors="backslashreplace") + b"\n", OUT)
+        self._painted = False
 
     def _hint(self, hint: str) -> None:
         for part in hint.splitlines():
@@ -259,6 +279,7 @@ class Plain:
     def _raw(self, data: bytes, fd: int) -> None:
         if data:
             self._writer.write(fd, data)
+            self._painted = self._painted or b"\x1b" in data
             self._at_line_start = data.endswith(b"\n")
 
 

@@ -37,10 +37,11 @@ SERVER_COLOURS = ("36", "35", "34", "33", "32")
 
 
 class Style:
-    """How lines look on this output."""
+    """How lines look on this output. `reset` ends a colour that was cut, and shows the cursor."""
 
-    def __init__(self, *, colour: bool, unicode: bool) -> None:
+    def __init__(self, *, colour: bool, unicode: bool, terminal: bool = False) -> None:
         self._colour = colour
+        self.reset = b"\x1b[0m\x1b[?25h" if terminal else b""
         self._glyphs = GLYPHS if unicode else PLAIN_GLYPHS
         self._servers: dict[str, str] = {}
 

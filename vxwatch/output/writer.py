@@ -18,17 +18,23 @@ HIGH_WATER = 1 << 20
 CHUNK = 1 << 16
 
 
+Waiters = list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]]
+
+
 class Writer:
     """The queue and the thread that empties it."""
 
     def __init__(self) -> None:
         self.failure: OSError | None = None
         self._queue: deque[tuple[int, bytes]] = deque()
+        self._held: deque[tuple[int, bytes]] | None = None
+        self._writing = False
         self._size = 0
         self._closed = False
         self._dead: set[int] = set()
         self._change = threading.Condition()
-        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._waiters: Waiters = []
+        self._idle: Waiters = []
         self._thread = threading.Thread(target=self._run, name="vx-writer", daemon=True)
         self._thread.start()
 
@@ -37,7 +43,8 @@ class Writer:
         if not data:
             return
         with self._change:
-            self._queue.append((fd, data))
+            queue = self._queue if self._held is None else self._held
+            queue.append((fd, data))
             self._size += len(data)
             self._change.notify_all()
 
@@ -46,10 +53,30 @@ class Writer:
         with self._change:
             if self._size < HIGH_WATER:
                 return
-            loop = asyncio.get_running_loop()
-            waiter = loop.create_future()
-            self._waiters.append((loop, waiter))
+            waiter = _waiter(self._waiters)
         await waiter
+
+    async def hold(self) -> None:
+        """Return when all that is queued is written; what comes now waits for `release`.
+
+        That must be called in any case.
+        """
+        with self._change:
+            self._held = deque()
+            if not (self._queue or self._writing):
+                return
+            waiter = _waiter(self._idle)
+        await waiter
+
+    def release(self, first: bytes) -> None:
+        """Write `first` to standard output, then what came since `hold`."""
+        with self._change:
+            held, self._held = self._held or (), None
+            if first:
+                self._queue.append((1, first))
+                self._size += len(first)
+            self._queue.extend(held)
+            self._change.notify_all()
 
     def close(self, patience: float | None) -> None:
         """Write what is queued and end the thread; at most `patience` seconds (None: any time)."""
@@ -66,11 +93,15 @@ class Writer:
                 if not self._queue:
                     return
                 fd, data = self._take()
+                self._writing = True
             self._put(fd, data)
             with self._change:
+                self._writing = False
                 self._size -= len(data)
                 if self._size < HIGH_WATER:
-                    self._wake()
+                    _wake(self._waiters)
+                if not self._queue:
+                    _wake(self._idle)
 
     def _take(self) -> tuple[int, bytes]:
         fd, data = self._queue.popleft()
@@ -94,13 +125,21 @@ class Writer:
                 if error.errno not in (errno.EPIPE, errno.EIO, errno.EBADF):
                     self.failure = self.failure or error
 
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for loop, waiter in waiters:
-            try:
-                loop.call_soon_threadsafe(_resolve, waiter)
-            except RuntimeError:  # the loop was closed, so nobody waits any more
-                continue
+
+def _waiter(waiters: Waiters) -> asyncio.Future[None]:
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+    waiters.append((loop, waiter))
+    return waiter
+
+
+def _wake(waiters: Waiters) -> None:
+    for loop, waiter in waiters:
+        try:
+            loop.call_soon_threadsafe(_resolve, waiter)
+        except RuntimeError:  # the loop was closed, so nobody waits any more
+            continue
+    waiters.clear()
 
 
 def _resolve(waiter: asyncio.Future[None]) -> None:
