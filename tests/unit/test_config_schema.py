@@ -57,6 +57,10 @@ unix_sockets = ["~/.s/agent", "/run/x.sock"]
 [tasks.check]
 depends_on = ["build"]
 
+[tasks.repl]
+command = "python3"
+interactive = true
+
 [tasks.short]
 command = "x"
 cache = { inputs = ["a"], outputs = [] }
@@ -86,7 +90,7 @@ def task(body: str) -> str:
 def test_every_field_arrives() -> None:
     tasks, faults = read(FULL)
     assert faults == []
-    assert list(tasks) == ["build", "dev", "check", "short", "watched", "plain"]
+    assert list(tasks) == ["build", "dev", "check", "repl", "short", "watched", "plain"]
     assert tasks["build"] == Task(
         project="app",
         name="build",
@@ -129,6 +133,7 @@ def test_every_field_arrives() -> None:
 def test_what_is_left_out_differs_from_what_is_empty() -> None:
     tasks, _ = read(FULL)
     assert tasks["check"] == Task("app", "check", depends_on=("build",))
+    assert tasks["repl"] == Task("app", "repl", "python3", interactive=True)
     assert tasks["short"].inputs == Globs(("a",))
     assert tasks["short"].outputs == Globs()
     assert tasks["watched"].inputs == Globs()
@@ -153,6 +158,9 @@ REFUSED_BY_BOTH = [
     (task("retries = true"), "tasks.t.retries", "found true"),
     (task("retries = '1'"), "tasks.t.retries", 'found "1"'),
     (task("persistent = {}\nretries = 1"), "tasks.t.retries", "a persistent task has no retries"),
+    (task("interactive = 1"), "tasks.t.interactive", "expected true or false, found 1"),
+    (task("persistent = {}\ninteractive = true"), "persistent", "interactive task has no persis"),
+    (task("retries = 1\ninteractive = true"), "retries", "an interactive task has no retries"),
     (task("persistent.stop_signal = 'TERM'"), "stop_signal", "[did you mean SIGTERM?]"),
     (task("persistent.stop_signal = 'sigint'"), "stop_signal", "[did you mean SIGINT?]"),
     (task("persistent.stop_signal = 15"), "stop_signal", "found 15 [one of SIGTERM, SIGINT,"),
@@ -258,7 +266,7 @@ REFUSED_BY_BOTH += [
     (f"[tasks.t]\ndepends_on = ['a']\n{field}", "tasks.t", "a group runs nothing")
     for field in (
         *("cache = { inputs = [] }", "persistent = {}", "sandbox = {}", "timeout = '1s'"),
-        *("retries = 1", "env.secret = ['A']"),
+        *("retries = 1", "env.secret = ['A']", "interactive = true"),
     )
 ]
 
@@ -270,6 +278,7 @@ REFUSED_BY_CHECKER = [
     (task("env = { pass = ['A'], set = { A = '' } }"), "tasks.t.env.set.A", "the same variable"),
     (task("env = { pass = ['A'], secret = ['B', 'A'] }"), "env.secret[1]", "the same variable"),
     (task("env = { set = { A = '' }, secret = ['A'] }"), "env.set.A", "env.secret takes the same"),
+    (task("interactive = true\nenv.secret = ['A']"), "env.secret", "can mask nothing there"),
     (task("env.secret = ['VX_TREE']"), "tasks.t.env.secret[0]", "vx sets this variable"),
     (task("env.set = { VX_TASK = '' }"), "tasks.t.env.set.VX_TASK", "vx sets this variable"),
     (task("cache.outputs = ['*/**']"), "tasks.t.cache.outputs[0]", "not all of it"),
