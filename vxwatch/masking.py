@@ -9,6 +9,7 @@ JSON, percent and base64 encoding. A value that was split, reversed or encrypted
 import json
 from binascii import b2a_base64
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 MASK = b"***"
 
@@ -50,6 +51,18 @@ class Masker:
             return text
         # As the values are encoded; what could not be decoded survives.
         return self.mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+    def within(self, value: Any) -> Any:
+        """The same value with `text` applied to each text in its lists and tables, names excepted."""
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {name: self.within(one) for name, one in value.items()}
+            case list() | tuple():
+                return [self.within(one) for one in value]
+            case _:
+                return value
 
     def covered(self, data: bytes) -> list[tuple[int, int]]:
         """Where values stand, in order; those that overlap as one."""

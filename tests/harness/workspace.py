@@ -96,16 +96,20 @@ class Workspace:
         after: Sequence[str] = (),
         grace: str | None = None,
         timeout: str | None = None,
+        retries: int | None = None,
+        secrets: Sequence[str] = (),
         box: Box | None = None,
     ) -> None:
         """Add a task; None leaves a field out."""
         table: dict[str, object] = {"depends_on": list(after)} if after else {}
         if command is not None:
-            table |= {"command": command, "env": {"set": {"LOGS": self.logs}}}
+            env: dict[str, object] = {"secret": list(secrets)} if secrets else {}
+            table |= {"command": command, "env": {**env, "set": {"LOGS": self.logs}}}
         cache = {"inputs": inputs, "outputs": outputs}
         if inputs is not None or outputs is not None:
             table["cache"] = {key: list(v) for key, v in cache.items() if v is not None}
-        table |= {k: v for k, v in {"grace": grace, "timeout": timeout}.items() if v is not None}
+        limits = {"grace": grace, "timeout": timeout, "retries": retries}
+        table |= {key: value for key, value in limits.items() if value is not None}
         if box is not None:
             table["sandbox"] = {"allow": self._allow(box)}
         self._tables[name] = table
@@ -122,6 +126,8 @@ class Workspace:
         restart_on: Sequence[str] = (),
         after: Sequence[str] = (),
         grace: str | None = None,
+        stop_signal: str | None = None,
+        secrets: Sequence[str] = (),
         box: Box | None = None,
         follows: bool = True,
     ) -> None:
@@ -132,8 +138,9 @@ class Workspace:
             "ready_timeout": ready_timeout,
             "restart_on": list(restart_on),
             "restart_on_dependencies": follows,
+            "stop_signal": stop_signal,
         }
-        self.task(name, command, after=after, grace=grace, box=box)
+        self.task(name, command, after=after, grace=grace, secrets=secrets, box=box)
         self._tables[name]["persistent"] = {k: v for k, v in fields.items() if v is not None}
         self.save_config()
 

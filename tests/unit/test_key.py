@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vxwatch.cache.key import Key, server_fingerprint, task_key
+from vxwatch.cache.key import Key, server_fingerprint, task_key, without_secrets
 from vxwatch.model import Globs, Persistent, Port, Sandbox, Task
 
 TASK = Task(
@@ -234,3 +234,39 @@ def test_a_server_is_another_one_in_another_directory() -> None:
     assert (
         len({fingerprint(place=place).hex for place in ("/w/a 1 2", "/w/b 1 2", "/w/a 1 3")}) == 3
     )
+
+
+SECRET = replace(TASK, env_secret=("NPM_TOKEN",))
+
+
+def hidden(value: str | None, key: bytes = b"k" * 32) -> dict[str, str]:
+    environ = {"MODE": "prod", **({} if value is None else {"NPM_TOKEN": value})}
+    return dict(without_secrets(environ, {"NPM_TOKEN", "ABSENT"}, key))
+
+
+def test_the_value_of_a_secret_moves_the_key() -> None:
+    keys = [key(SECRET, environ=hidden(value)).hex for value in ("one", "two", "", None)]
+    assert len(set(keys)) == 4
+    assert key(SECRET, environ=hidden("one")).hex == keys[0]
+    assert key(SECRET).hex != key().hex
+    server = replace(SERVER, env_secret=("NPM_TOKEN",))
+    assert fingerprint(server, environ=hidden("one")) != fingerprint(server, environ=hidden("two"))
+
+
+def test_the_hash_of_a_secret_needs_the_key_that_it_was_made_with() -> None:
+    one = hidden("one")
+    assert one["NPM_TOKEN"] != hidden("one", b"j" * 32)["NPM_TOKEN"]
+    assert "one" not in one.values()
+    assert one["MODE"] == "prod"
+    assert "ABSENT" not in one
+    with pytest.raises(ValueError, match="key"):
+        hidden("one", b"short")
+    assert hidden(None, b"") == {"MODE": "prod"}
+
+
+def test_retries_and_the_stop_signal_are_no_part_of_a_key() -> None:
+    assert key(replace(TASK, retries=3)) == key()
+    asked = replace(
+        SERVER, persistent=replace(SERVER.persistent or Persistent(), stop_signal="SIGINT")
+    )
+    assert fingerprint(asked) == fingerprint()

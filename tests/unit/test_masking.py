@@ -80,6 +80,11 @@ def test_a_text_is_masked_like_its_bytes() -> None:
     assert Masker().text("pässwort") == "pässwort"
 
 
+def test_the_texts_in_a_value_are_masked_and_its_names_are_not() -> None:
+    value = {"abcd": ["abcd", ("x abcd", 1, None)], "ok": True}
+    assert Masker([b"abcd"]).within(value) == {"abcd": ["***", ["x ***", 1, None]], "ok": True}
+
+
 def test_a_value_learned_later_is_masked_from_then_on() -> None:
     masker = Masker()
     stream = MaskedStream(masker)

@@ -15,6 +15,7 @@ from vxwatch.events import (
     ServerReady,
     TaskEnded,
     TaskOutput,
+    TaskRetried,
     Watching,
 )
 from vxwatch.output.plain import Mode, Plain, mode_of
@@ -195,3 +196,17 @@ def test_a_cycle_that_skips_for_an_earlier_failure_names_it() -> None:
     told = shown(watch, CycleEnded(2, (skipped,), 1, 0.0, ("conf",)))
     assert told == f"- w#web skipped, because w#gen did not succeed\n{line}"
     assert "because" not in shown(watch, CycleEnded(1, (failed, skipped), 0, 0.0, ("a",)))
+
+
+def test_a_retry_is_said_at_once_and_stands_between_the_attempts_in_a_block() -> None:
+    events = (
+        TaskOutput("a#t", "stdout", b"one"),
+        TaskRetried("a#t", 2, 3, "exit 1"),
+        TaskOutput("a#t", "stdout", b"two\n"),
+        TaskEnded(Outcome("a#t", "ran", 0, attempts=2)),
+    )
+    line = "retrying a#t (2/3) after exit 1"
+    assert shown(started("a#t"), *events) == f"one\n{line}\ntwo\n"
+    assert shown(started("a#t", "a#u"), *events) == (
+        f"{line}\n✓ a#t ran - 2 attempts\none\n{line}\ntwo\n"
+    )

@@ -1,7 +1,7 @@
 """The environment of a task: which names, whose values, in what order on PATH."""
 
 from vxwatch.model import Project, Task, Workspace
-from vxwatch.process.environment import task_environment
+from vxwatch.process.environment import secret_values, task_environment
 
 
 def environment(
@@ -11,8 +11,15 @@ def environment(
     tmpdir: str | None = None,
     env_pass: tuple[str, ...] = (),
     env_set: tuple[tuple[str, str], ...] = (),
+    env_secret: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    task = Task("app", "build", command="true", env_pass=env_pass, env_set=env_set)
+    task = Task(
+        *("app", "build"),
+        command="true",
+        env_pass=env_pass,
+        env_set=env_set,
+        env_secret=env_secret,
+    )
     project = Project("app", directory, None, None, (), {"build": task})
     workspace = Workspace("/ws", {"app": project}, None, ())
     return task_environment(base, task=task, workspace=workspace, tmpdir=tmpdir)
@@ -20,6 +27,22 @@ def environment(
 
 TOOLS = "/ws/packages/app/node_modules/.bin:/ws/node_modules/.bin:/ws/packages/app/.venv/bin"
 OWN = {"VX_TASK": "app#build", "VX_WORKSPACE": "/ws"}
+
+
+def test_a_secret_is_passed_like_any_other() -> None:
+    seen = environment({"TOKEN": "t", "OTHER": "o"}, env_secret=("TOKEN", "ABSENT"))
+    assert seen["TOKEN"] == "t"
+    assert not seen.keys() & {"OTHER", "ABSENT"}
+
+
+def test_the_values_of_secrets_are_those_that_are_set() -> None:
+    tasks = {
+        "a": Task("app", "a", command="x", env_secret=("A", "UNSET")),
+        "b": Task("app", "b", command="x", env_secret=("B", "A"), env_pass=("C",)),
+    }
+    workspace = Workspace("/ws", {"app": Project("app", "", None, None, (), tasks)}, None, ())
+    base = {"A": "a\udcff", "B": "", "C": "c"}
+    assert secret_values(base, workspace) == {"A": b"a\xff", "B": b""}
 
 
 def test_only_the_listed_names_pass() -> None:

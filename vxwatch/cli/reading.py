@@ -9,8 +9,10 @@ from vxwatch import __version__
 from vxwatch.cli.directory import working_directory
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
+from vxwatch.masking import Masker
 from vxwatch.model import Task, Workspace
 from vxwatch.output import tables
+from vxwatch.process.environment import secret_values
 from vxwatch.workspace.discover import find_root, load_workspace
 
 
@@ -21,10 +23,11 @@ def show_tasks(name: str | None, *, as_json: bool) -> int:
     if name is not None:
         return _show_one(workspace, name, here, as_json=as_json)
     if as_json:
-        tables.write_json(_workspace(workspace))
+        tables.write_json(_masker(workspace).within(_workspace(workspace)))
         return 0
+    mask = _masker(workspace).text
     rows = [
-        (task.id, _kind(task), task.description or _first_line(task.command))
+        (task.id, _kind(task), mask(task.description or _first_line(task.command)))
         for project in workspace.projects.values()
         for task in project.tasks.values()
     ]
@@ -49,7 +52,11 @@ def _show_one(workspace: Workspace, name: str, here: str, *, as_json: bool) -> i
     )
     task = workspace.task(chosen.tasks[0])
     graph = plan(workspace, [task.id])
-    value = {"id": task.id, **_task(task), "depends_on": list(graph.dependencies[task.id])}
+    value = {
+        "id": task.id,
+        **_masker(workspace).within(_task(task)),
+        "depends_on": list(graph.dependencies[task.id]),
+    }
     if as_json:
         tables.write_json(value)
     else:
@@ -112,6 +119,11 @@ def _programs(root: str) -> dict[str, str | None]:
 
     path = os.environ.get("PATH", os.defpath)
     return {name: resolve(name, path, root) for name in PACKAGES}
+
+
+def _masker(workspace: Workspace) -> Masker:
+    """Takes out the values of the secrets, which a command or a description may spell out."""
+    return Masker(secret_values(os.environ, workspace).values())
 
 
 def _kind(task: Task) -> str:

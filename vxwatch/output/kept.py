@@ -21,9 +21,11 @@ class Kept:
         self._size = 0
         self._file: IO[bytes] | None = None
         self._whole = 0
+        self.at_line_start = True
 
     def write(self, data: bytes) -> None:
         """Keep `data` too. Raises OSError if there is no room for it; the rest stays kept."""
+        self.at_line_start = data.endswith(b"\n")
         if self._file is None and self._size + len(data) <= IN_MEMORY:
             self._memory.append(data)
             self._size += len(data)

@@ -153,8 +153,9 @@ class Plain:
         line = f"retrying {event.task} ({event.attempt}/{event.most}) after {event.cause}"
         self._flush(event.task)
         self._line(line, "warning")
-        if event.task in self._kept:
-            self._keep(event.task, f"{line}\n".encode(errors="backslashreplace"))
+        if kept := self._kept.get(event.task):
+            start = "" if kept.at_line_start else "\n"
+            self._keep(event.task, f"{start}{line}\n".encode(errors="backslashreplace"))
 
     def _ended(self, result: Outcome) -> None:
         self._flush(result.task)

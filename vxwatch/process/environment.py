@@ -4,6 +4,7 @@ A short list of names is taken from vx's own environment, then what the task ask
 then what it sets. Nothing here looks at the system.
 """
 
+import os
 from collections.abc import Mapping
 
 from vxwatch.model import Task, Workspace
@@ -47,6 +48,11 @@ def task_environment(
     environment["VX_TASK"] = task.id
     environment["VX_WORKSPACE"] = workspace.root
     return environment
+
+
+def secret_values(base: Mapping[str, str], workspace: Workspace) -> dict[str, bytes]:
+    """The value of each variable that is set and that a task of the workspace declares as a secret."""
+    return {name: os.fsencode(base[name]) for name in sorted(workspace.secrets) if name in base}
 
 
 def _is_passed(name: str, task: Task) -> bool:

@@ -6,8 +6,8 @@ begins is held back until more of it comes, the stream ends, or nothing came for
 """
 
 import asyncio
-import os
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -30,19 +30,12 @@ from vxwatch.events import (
 from vxwatch.masking import MaskedStream, Masker
 
 if TYPE_CHECKING:
-    from vxwatch.model import TaskId, Workspace
+    from vxwatch.model import TaskId
 
 QUIET = 0.05
 """Seconds without output of a task after which what is held back of it is shown."""
 
 Stream = tuple["TaskId", Literal["stdout", "stderr"]]
-
-
-def secret_values(workspace: "Workspace", environ: Mapping[str, str]) -> dict[str, bytes]:
-    """The value of each variable that a task of the workspace declares as a secret and that is set."""
-    return {
-        name: os.fsencode(environ[name]) for name in sorted(workspace.secrets) if name in environ
-    }
 
 
 class MaskedEvents:
@@ -53,6 +46,10 @@ class MaskedEvents:
         self._masker = masker
         self._streams: dict[Stream, MaskedStream] = {}
         self._timers: dict[Stream, asyncio.TimerHandle] = {}
+
+    def quiet(self) -> AbstractAsyncContextManager[None]:
+        """As the one behind it does."""
+        return self._emit.quiet()
 
     def drained(self) -> Awaitable[None]:
         """As the one behind it says."""

@@ -104,6 +104,11 @@ class Server:
         if for_good:
             await self._close_bridge()
 
+    async def gone(self) -> None:
+        """Wait until nothing of it lives."""
+        if self._life is not None:
+            await self._life.gone.wait()
+
     async def _start(self, fingerprint: str, *, restarted: bool) -> Outcome:
         persistent = self.task.persistent
         assert persistent is not None
@@ -144,12 +149,16 @@ class Server:
                     session.emit(ServerReady(task.id, self.urls(), restarted))
                     life.settled.set()
                     await race(live.tree.wait(), life.stop.wait())
-                end = await stop(session, task, live.tree)
+                end = await stop(session, self.task, live.tree)
                 self.exit_code = end.code
         except LaunchError as error:
             life.outcome = Outcome(task.id, "failed", error.code, detail=error.message)
         except UserError as error:
             life.outcome = Outcome(task.id, "failed", detail=error.message, hint=error.hint)
+        except Exception as fault:  # noqa: BLE001 - raised when everything has ended in its turn
+            life.asked = True
+            life.outcome = life.outcome or Outcome(task.id, "failed", detail="internal error")
+            session.fail(fault)
         finally:
             await self._gone(life)
 

@@ -20,11 +20,12 @@ from vxwatch.errors import UserError
 from vxwatch.events import Emit, Notice, Outcome
 from vxwatch.graph.affected import Affected
 from vxwatch.masking import SHORTEST, Masker, maskable
+from vxwatch.process.environment import secret_values
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.session.keys import KeyRing
-from vxwatch.session.masked import MaskedEvents, secret_values
+from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.servers import Server
 from vxwatch.workspace.git import Git, Ignores
 from vxwatch.workspace.ports import host_ports
@@ -80,6 +81,7 @@ class Session:
         self.hurry = asyncio.Event()
         self.stopping = asyncio.Event()
         self.stop_signal: int | None = None
+        self._fault: Exception | None = None
         self.server_exited = asyncio.Event()
         self.group = asyncio.TaskGroup()
         self._told: set[str] = set()
@@ -113,6 +115,8 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         await self._stack.__aexit__(kind, fault, trace)
+        if self._fault is not None and fault is None:
+            raise self._fault
 
     @property
     def workspace(self) -> "Workspace":
@@ -209,7 +213,7 @@ class Session:
 
     def _know_secrets(self, workspace: "Workspace") -> None:
         """Mask the values of these from now on, and name those that cannot be."""
-        values = secret_values(workspace, self.environ)
+        values = secret_values(self.environ, workspace)
         self.masker.learn(values.values())
         for name, value in values.items():
             if value and not maskable(value) and name not in self._told:
@@ -230,6 +234,11 @@ class Session:
         self.stop_signal = number
         self.stopping.set()
 
+    def fail(self, fault: Exception) -> None:
+        """Begin the end because of a fault of ours; it is raised when all is gone."""
+        self._fault = self._fault or fault
+        self.stopping.set()
+
     def server(self, task: "Task") -> Server:
         """The session's server for this task, up or not."""
         if task.id not in self.servers:
@@ -243,9 +252,9 @@ class Session:
         self.server_exited.set()
 
     async def until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work until it is done or a signal asks for the end.
+        """Do the work until it is done, or a signal or a fault asks for the end.
 
-        On a signal the tasks in flight and the servers are ended together, each as soon as
+        Then the tasks in flight and the servers are ended together, each as soon as
         what depends on it is gone.
         """
         async with asyncio.TaskGroup() as group:
@@ -269,7 +278,11 @@ class Session:
 
     async def _stop_server(self, task_id: "TaskId", ending: "Collection[TaskId]") -> None:
         for dependent in self.plan.graph.downstream([task_id]) - {task_id}:
-            if dependent in ending and dependent in self.live:
+            if dependent not in ending:
+                continue
+            if dependent in self.servers:
+                await self.servers[dependent].gone()
+            elif dependent in self.live:
                 await self.live[dependent].wait()
         await self.servers[task_id].end(for_good=True)
 
