@@ -77,9 +77,10 @@ class HelperProcess:
 
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
-        code = self._process.wait()
-        self._on_end(code)
-        self.ended.set()
+        try:
+            self._on_end(self._process.wait())
+        finally:
+            self.ended.set()
 
     def _resume_if_stopped(self) -> None:
         with contextlib.suppress(OSError):  # it has ended
