@@ -224,7 +224,8 @@ def _steps(chance: random.Random, verb: Verb, *, terminal: bool) -> tuple[Step, 
     delay = chance.uniform(0, 0.4 if moment == "start" else 0.1)
     first = _ending(chance, moment, delay, terminal=terminal)
     kind = chance.random()
-    if kind < 0.12 and moment != "start":  # a nursery that is stopped, then the end
+    # A nursery that is stopped, then the end. Before it has started anything, it may stay stopped.
+    if kind < 0.12 and moment not in ("start", "nursery"):
         stop = Step(moment, delay, "nursery", signal.SIGSTOP)
         return stop, _ending(chance, "now", chance.uniform(0, 0.05), terminal=terminal)
     if kind < 0.17:  # a vx that is stopped is killed

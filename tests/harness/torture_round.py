@@ -298,11 +298,12 @@ class _Round:
 
     def _check_end(self) -> None:
         code, output = self._vx.ended(1), self._vx.output
-        if any(step.moment == "start" for step in self._plan.steps) and _PYTHON_STARTS in output:
+        early = any(step.moment == "start" for step in self._plan.steps)
+        if early and _PYTHON_STARTS in output:
             return  # nothing of vx has run
         if code not in self._plan.codes():
             self._problem(f"exit code {code}, not of {sorted(self._plan.codes())}")
-        if "Traceback" in output:
+        if "Traceback" in output and "/vxwatch/" in output:
             self._problem("a stack was printed")
         if self._plan.restores and not (
             isinstance(self._vx, running.Terminal) and self._vx.restored
