@@ -1,8 +1,12 @@
 """Nothing is left when vx is killed, and nothing when the nursery is."""
 
 import json
+import marshal
 import os
+import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +18,7 @@ import pytest
 
 from tests.harness.processes import alive, look
 from tests.harness.waiting import patience, wait_for
+from vxwatch.process.launching import Launch, body_of
 
 # A session with a deaf tree, daemons with and without the mark, a held stdin, registered paths;
 # it says who is who and then waits. Daemons write their pids into the directory of the test.
@@ -85,8 +90,8 @@ class Session:
 
 
 @contextmanager
-def session(place: str) -> Iterator[Session]:
-    argv = (sys.executable, "-c", _SESSION, place)
+def session(place: str, argv: tuple[str, ...] = ()) -> Iterator[Session]:
+    argv = argv or (sys.executable, "-c", _SESSION, place)
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     try:
@@ -97,6 +102,11 @@ def session(place: str) -> Iterator[Session]:
         process.kill()
         process.stdout.close()
         process.wait()
+
+
+def _state(pid: int) -> str:
+    seen = look(pid)
+    return seen.state if seen else ""
 
 
 def _pid(path: str) -> int:
@@ -164,26 +174,136 @@ def test_a_stopped_nursery_goes_on_when_vx_is_killed(tmp_path: object) -> None:
         assert live.left() == ["written", "replaced", "used", "spared"]
 
 
-_EARLY = r"""
+def test_who_was_a_child_before_vx_was_outlives_the_nursery(tmp_path: object) -> None:
+    started = f'setsid sleep 600 & echo $! > {tmp_path}/before; exec {sys.executable} -c "$0" $1'
+    argv = ("/bin/sh", "-c", started, _SESSION, str(tmp_path))
+    with session(str(tmp_path), argv) as live:
+        stranger = _pid(f"{tmp_path}/before")
+        os.kill(live.nursery, signal.SIGKILL)
+        assert live.process.wait(patience(10)) == 70
+        assert live.gone()
+        assert alive(stranger)
+        os.kill(stranger, signal.SIGKILL)
+
+
+def test_what_was_registered_last_is_removed_though_vx_left_answers_unread(
+    tmp_path: object,
+) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    code = f"from vxwatch.process.nursery_main import main; main({theirs.fileno()})"
+    with subprocess.Popen((sys.executable, "-c", code), pass_fds=(theirs.fileno(),)) as nursery:
+        theirs.close()
+        body = os.memfd_create("launch")
+        launch = Launch(("/no/such",), "/", {})
+        os.write(body, body_of(launch, "mark", ()))
+        socket.send_fds(ours, [marshal.dumps(("spawn", 1))], [body])
+        os.close(body)
+        assert select.select([ours], [], [], patience(10))[0]  # its answer, left unread
+        nursery.send_signal(signal.SIGSTOP)
+        wait_for(lambda: _state(nursery.pid) == "T", "it is stopped")
+        path = f"{tmp_path}/registered"
+        ours.send(marshal.dumps(("register", path.encode(), None)))
+        with open(path, "w"):
+            pass
+        ours.close()
+        nursery.send_signal(signal.SIGCONT)
+        assert nursery.wait(patience(10)) == 0
+        assert not os.path.exists(path)
+
+
+_BOXED = r"""
 import asyncio, os, sys
 from vxwatch.process.nursery import Launch, Nursery
 async def ignore(stream, data): pass
 async def main():
     async with Nursery.open() as nursery:
-        print("up", flush=True)
-        while True:
-            await nursery.launch(Launch(("/bin/sh", "-c", "(setsid sleep 600 &); exec sleep 600"), "/", {**os.environ}), ignore)
+        argv = ("bwrap", "--die-with-parent", "--unshare-pid", "--unshare-user", "--info-fd", "3", "--json-status-fd", "4",
+            "--ro-bind", "/", "/", "--proc", "/proc", "--", "/bin/sh", "-c", "(setsid sleep 600 &); sleep 600; :")
+        argv = (sys.argv[1], *argv[1:])
+        tree = await nursery.launch(Launch(argv, "/", {**os.environ}, boxed=True), ignore)
+        while not open(f"/proc/{tree.init}/task/{tree.init}/children").read():
+            await asyncio.sleep(0.01)
+        print(nursery.directory, nursery._helper.pid, tree.pid, tree.init, flush=True)
+        await asyncio.sleep(600)
 asyncio.run(main())
 """
 
 
-def test_kill_9_at_any_moment_of_a_start_leaves_nothing() -> None:
+@pytest.mark.sandbox
+def test_a_box_dies_though_vx_and_the_nursery_are_killed_at_once() -> None:
+    argv = (sys.executable, "-c", _BOXED, shutil.which("bwrap") or "bwrap")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as vx:
+        assert vx.stdout is not None
+        directory, *pids = vx.stdout.readline().split()
+        nursery, *box = map(int, pids)
+        vx.send_signal(signal.SIGSTOP)  # it does not live to see that the nursery is gone
+        os.kill(nursery, signal.SIGKILL)
+        vx.kill()
+        begun = time.monotonic()
+        wait_for(lambda: not any(alive(pid) for pid in box), "the box is dead")
+        assert time.monotonic() - begun < patience(1)
+        os.rmdir(directory)  # nobody was left to do it
+
+
+_EARLY = r"""
+import asyncio, os, sys
+from vxwatch.process.nursery import Launch, Nursery
+from vxwatch.process.tree import NurseryLostError
+async def ignore(stream, data): pass
+async def main():
+    async with Nursery.open() as nursery:
+        print(nursery._helper.pid, flush=True)
+        while True:
+            await nursery.launch(Launch(("/bin/sh", "-c", "(setsid sleep 600 &); exec sleep 600"), "/", {**os.environ}), ignore)
+try:
+    asyncio.run(main())
+except NurseryLostError:
+    sys.exit(70)
+"""
+
+# A nursery that is killed in the moment in which it would take this step.
+_DYING = """
+import asyncio, sys
+from vxwatch.process import helper
+from vxwatch.process.nursery import Nursery
+from vxwatch.process.tree import NurseryLostError
+helper._START = (
+    "import os, signal, sys; sys.path.append(sys.argv[2]);"
+    "from vxwatch.process import kin, nursery_main; from vxwatch.process.nursery_main import main, Nursery;"
+    "{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL); main(int(sys.argv[1]))"
+)
+async def main():
+    async with Nursery.open() as nursery:
+        print(nursery.directory, flush=True)
+        await nursery.register(nursery.directory + "/more")
+        await asyncio.sleep(600)
+try:
+    asyncio.run(main())
+except NurseryLostError:
+    sys.exit(70)
+"""
+
+
+@pytest.mark.parametrize("victim", ["vx", "nursery"])
+def test_kill_9_at_any_moment_of_a_start_leaves_nothing(victim: str) -> None:
     # The fixture that stands around every test finds what is left.
     for delay in (0, 0.005, 0.015, 0.03, 0.06, 0.12):
-        process = subprocess.Popen((sys.executable, "-c", _EARLY), stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(delay)
-        process.kill()
-        process.stdout.close()
-        process.wait()
+        with subprocess.Popen((sys.executable, "-c", _EARLY), stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            nursery = int(process.stdout.readline())
+            time.sleep(delay)
+            if victim == "vx":
+                process.kill()
+            else:
+                os.kill(nursery, signal.SIGKILL)
+                assert process.wait(patience(10)) == 70
+
+
+def test_kill_9_before_the_nursery_has_begun_leaves_nothing() -> None:
+    for step in ("kin.become_subreaper", "Nursery.serve"):
+        code = _DYING.format(step=step)
+        with subprocess.Popen((sys.executable, "-c", code), stdout=subprocess.PIPE) as process:
+            assert process.wait(patience(10)) == 70
+            assert process.stdout is not None
+            directory = process.stdout.read().decode().strip()
+            assert not os.path.exists(directory)
