@@ -1,14 +1,22 @@
 """What bubblewrap is told."""
 
-from vxwatch.sandbox.bwrap import Programs, arguments, command_line
+from vxwatch.sandbox.bwrap import Programs, Shape, arguments, command_line
 from vxwatch.sandbox.policy import Mount
 
 PROGRAMS = Programs(bwrap="/b/bwrap", sh="/b/sh")
+DEVICES = [
+    *("--dev", "/dev", "--perms", "1777", "--size", "77", "--tmpfs", "/dev/shm"),
+    *("--remount-ro", "/dev"),
+]
+SYSTEM = ["--ro-bind", "/", "/", *DEVICES, "--proc", "/proc"]
 
 
-def words(*mounts: Mount, root_user: bool = False, **descriptors: int) -> list[str]:
+def words(
+    *mounts: Mount, root_user: bool = False, own_proc: bool = True, **descriptors: int
+) -> list[str]:
     found = {f"/{name}": number for name, number in descriptors.items()}
-    data = arguments(mounts, found, directory="/d", root_user=root_user)
+    shape = Shape("/d", 77, root_user=root_user, own_proc=own_proc)
+    data = arguments(mounts, found, shape)
     assert data.endswith(b"\0")
     return data.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
@@ -30,15 +38,16 @@ def test_nothing_of_the_host_is_shared() -> None:
 
 
 def test_the_system_is_read_only_with_own_devices_and_processes() -> None:
-    assert words() == [
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *("--chdir", "/d"),
-    ]
+    assert words() == [*SYSTEM, "--chdir", "/d"]
+
+
+def test_where_no_own_proc_can_be_mounted_the_one_around_stays_read_only() -> None:
+    assert words(own_proc=False, root_user=True) == [*SYSTEM[:-2], "--chdir", "/d"]
 
 
 def test_root_gets_no_kernel_settings() -> None:
     said = words(root_user=True)
-    assert said[7:10] == ["--ro-bind", "/proc/sys", "/proc/sys"]
+    assert said[len(SYSTEM) :][:3] == ["--ro-bind", "/proc/sys", "/proc/sys"]
     assert "/proc/sysrq-trigger" in said
 
 
@@ -54,24 +63,25 @@ def test_each_kind_of_mount() -> None:
         r=10,
         w=11,
         h=12,
-    )[7:-2]
+    )[len(SYSTEM) : -2]
     assert said == [
         *("--perms", "0555", "--tmpfs", "/m"),
         *("--ro-bind-fd", "10", "/r"),
         *("--bind-fd", "11", "/w"),
         *("--perms", "0444", "--ro-bind-data", "12", "/h"),
-        *("--perms", "1777", "--tmpfs", "/s"),
+        *("--perms", "1777", "--size", "77", "--tmpfs", "/s"),
         *("--perms", "0755", "--dir", "/f"),
         *("--symlink", "to", "/l"),
+        *("--remount-ro", "/m"),
     ]
 
 
-def test_what_holds_mounts_is_sealed_after_them_inner_first() -> None:
+def test_masks_are_sealed_after_what_they_hold_inner_first() -> None:
     said = words(
-        Mount("/m", "mask", sealed=True),
-        Mount("/m/n", "mask", sealed=True),
+        Mount("/m", "mask", filled=True),
+        Mount("/m/n", "mask", filled=True),
         Mount("/m/n/w", "folder"),
-    )[7:-2]
+    )[len(SYSTEM) : -2]
     assert said[-4:] == ["--remount-ro", "/m/n", "--remount-ro", "/m"]
     assert said.index("--dir") < said.index("--remount-ro")
 
@@ -79,5 +89,5 @@ def test_what_holds_mounts_is_sealed_after_them_inner_first() -> None:
 def test_any_file_name_survives() -> None:
     name = "/x\udcff\n"
     assert f"/a{name}".encode("utf-8", "surrogateescape") in arguments(
-        [Mount(f"/a{name}", "folder")], {}, directory="/d", root_user=False
+        [Mount(f"/a{name}", "folder")], {}, Shape("/d", 77, root_user=False)
     )

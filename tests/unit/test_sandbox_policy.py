@@ -35,7 +35,7 @@ def shows(mounts: Iterable[Mount], path: str) -> str:
 
 def test_nothing_is_granted_by_itself() -> None:
     mounts = decide(HOST, ground())
-    assert [(m.path, m.kind, m.sealed) for m in mounts] == [
+    assert [(m.path, m.kind, m.filled) for m in mounts] == [
         ("/etc/shadow", "blank", False),
         ("/home/u", "mask", True),
         ("/home/u/w", "folder", False),
@@ -110,11 +110,11 @@ def test_walls_hide_parts_of_grants_unless_named() -> None:
     assert shows(decide(HOST, ground(walls=walls, writes=(whole,))), "/home/u/w/.git") == "mask"
 
 
-def test_a_filled_wall_is_sealed() -> None:
+def test_a_filled_wall_is_filled() -> None:
     walls: dict[str, Entry] = {"/home/u/w/ui": "directory", "/home/u/w/x": "directory"}
     reads = (directory("/home/u/w"), directory("/home/u/w/ui/src"))
-    sealed = {m.path for m in decide(HOST, ground(walls=walls, reads=reads)) if m.sealed}
-    assert sealed == {"/home/u", "/home/u/w/ui"}
+    filled = {m.path for m in decide(HOST, ground(walls=walls, reads=reads)) if m.filled}
+    assert filled == {"/home/u", "/home/u/w/ui"}
 
 
 def test_the_baseline_shows_through_walls_and_never_takes_writing_away() -> None:

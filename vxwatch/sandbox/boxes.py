@@ -8,6 +8,7 @@ import errno
 import os
 import platform
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
@@ -16,20 +17,22 @@ from typing import TYPE_CHECKING, Literal
 from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
 from vxwatch.process.nursery import Launch
+from vxwatch.sandbox import births
 from vxwatch.sandbox.bwrap import (
     ARGS_FD,
     BLOCK_FD,
     FILTER_FD,
     FIRST_BIND_FD,
     Programs,
+    Shape,
     arguments,
     command_line,
 )
 from vxwatch.sandbox.carrier import Inlets
 from vxwatch.sandbox.grants import Place, not_made, not_opened, too_heavy
-from vxwatch.sandbox.host import describe, home, other_owner, reachable, tools
+from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch_room, tools
 from vxwatch.sandbox.opening import Placeholders, open_real
-from vxwatch.sandbox.policy import Mount, decide
+from vxwatch.sandbox.policy import Mount, decide, shows
 from vxwatch.sandbox.seccomp import filter_program
 from vxwatch.sandbox.survey import MOST_MOUNTS, Survey, survey
 
@@ -41,6 +44,8 @@ _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 """The path is no longer what it was when it was looked at."""
 _NOT_STARTED = frozenset({126, 127})
 """Exit codes of a shell whose command could not be executed, or was not found."""
+_GIT = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
+"""A repository that is mounted into a box lies on another file system than the files around it."""
 _BOUND = frozenset({"read", "write", "blank"})
 
 
@@ -53,10 +58,24 @@ class _Entrance:
     waits: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was found when a box was made, and is asked for when it has ended.
+
+    `closed` are toolchains its user may not enter, `bound` identities of what it shows.
+    """
+
+    closed: tuple[str, ...]
+    bound: Mapping[str, tuple[int, int]]
+    before: births.Births
+    withheld: Mapping[str, str]
+
+
 class Box:
     """One box: launch its `launch`, `open` it, and `close` it when its tree is gone.
 
-    `close` is needed in any case, also when the launch failed.
+    `close` is needed in any case, also when the launch failed. `withheld` maps packages that are
+    hidden because the task's key does not fold them to their directories.
     """
 
     def __init__(
@@ -65,12 +84,11 @@ class Box:
         sent: ExitStack,
         lent: AsyncExitStack,
         entrance: _Entrance | None,
-        closed: tuple[str, ...],
-        bound: Mapping[str, tuple[int, int]],
+        seen: _Seen,
     ) -> None:
         self.launch = launch
-        self._bound = bound
-        self._closed = closed
+        self.withheld = seen.withheld
+        self._seen = seen
         self._sent = sent
         self._lent = lent
         self._entrance = entrance
@@ -95,11 +113,11 @@ class Box:
 
     def explain(self, code: int) -> str:
         """What the box has to do with this exit code of its command; "" if nothing."""
-        if code not in _NOT_STARTED or not self._closed:
+        if code not in _NOT_STARTED or not self._seen.closed:
             return ""
         return (
             "vx runs as root and the task as the owner of the workspace, "
-            f"who may not use the programs in {self._closed[0]}"
+            f"who may not use the programs in {self._seen.closed[0]}"
         )
 
     def replaced(self) -> str | None:
@@ -108,7 +126,7 @@ class Box:
         A bind stays with what it bound, so what is saved by a rename, or removed and made again,
         is not seen inside. What is in a directory that is bound is, whatever becomes of it.
         """
-        for path, identity in self._bound.items():
+        for path, identity in self._seen.bound.items():
             try:
                 found = os.lstat(path)
             except OSError:
@@ -116,6 +134,10 @@ class Box:
             if (found.st_dev, found.st_ino) != identity:
                 return path
         return None
+
+    def born(self) -> tuple[str, ...]:
+        """Absolute paths of what vx or other tools obey and that appeared where the task may write."""
+        return self._seen.before.found()
 
     async def close(self) -> None:
         """Take back what the box needed: its tree is gone, or never was."""
@@ -138,7 +160,9 @@ class BoxMaker:
         self._programs = programs
         self._owner = other_owner(workspace.root)
         self._placeholders = Placeholders(nursery, self._owner)
-        self._filter = filter_program(platform.machine())
+        machine = platform.machine()
+        self._filters = {unix: filter_program(machine, unix=unix) for unix in (False, True)}
+        self._room = scratch_room()
         self._numbers = count(1)
         # Toolchains do not come and go in a session, and a PATH has many places to look at.
         self._shown: dict[tuple[str, tuple[str, ...]], tuple[Place, ...]] = {}
@@ -152,34 +176,49 @@ class BoxMaker:
         command: str,
         environment: Mapping[str, str],
         stdin: Literal["null", "held"],
+        *,
+        folded: AbstractSet[str] | None = None,
+        own_proc: bool = True,
     ) -> Box:
         """The box in which the command of this task will run. Raises `UserError`.
 
         PWD and TMPDIR of the environment are set here; a TMPDIR that the task sets stays.
+        `folded` names the projects whose keys the task's key folds, None if that does not count.
         """
         assert task.sandbox is not None
         temp = f"{self._temp}/vx-{next(self._numbers)}"
         own_temp = dict(task.env_set).get("TMPDIR", temp)
         async with AsyncExitStack() as stack:
             sent = stack.enter_context(ExitStack())
-            found = survey(task, self.workspace, home=home(self._environ), temp=temp)
+            users_home = home(self._environ)
+            found = survey(task, self.workspace, home=users_home, temp=temp, folded=folded)
             await self._make_missing(found, stack)
             shown, closed = self._tools(found, environment.get("PATH", ""))
             mounts = self._mounts(found, shown)
             entrance = self._entrance(task.sandbox.host_ports, sent, stack)
-            descriptors, bound = self._descriptors(found, mounts, sent)
             directory = found.ground.directory
+            as_root = os.geteuid() == 0 and self._owner is None
+            shape = Shape(directory, self._room, root_user=as_root, own_proc=own_proc)
+            descriptors, bound = self._bind(mounts, shape, sent)
+            allowed = self._filters[task.sandbox.unix_sockets is not None]
+            descriptors[FILTER_FD] = _in_memory(allowed, sent)
             launch = Launch(
                 argv=command_line(self._programs, command, blocked=entrance is not None),
                 cwd=directory if self._owner is None else "/",
-                env={**environment, "PWD": directory, "TMPDIR": own_temp},
+                env={
+                    **environment,
+                    **(_GIT if found.names_git else {}),
+                    "PWD": directory,
+                    "TMPDIR": own_temp,
+                },
                 fds=descriptors | ({BLOCK_FD: entrance.waits} if entrance else {}),
                 stdin=stdin,
                 owner=self._owner,
                 boxed=True,
             )
             lent = stack.pop_all()
-        return Box(launch, sent, lent, entrance, closed, bound)
+            seen = _Seen(closed, bound, _before(found, mounts), found.withheld)
+        return Box(launch, sent, lent, entrance, seen)
 
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
@@ -221,8 +260,8 @@ class BoxMaker:
         stack.push_async_callback(inlets.close)
         return _Entrance(inlets, gate, waits)
 
-    def _descriptors(
-        self, found: Survey, mounts: tuple[Mount, ...], sent: ExitStack
+    def _bind(
+        self, mounts: tuple[Mount, ...], shape: Shape, sent: ExitStack
     ) -> tuple[dict[int, int], dict[str, tuple[int, int]]]:
         """Open what the box binds: descriptors by number in the child, identities by path.
 
@@ -247,15 +286,7 @@ class BoxMaker:
                     status = os.fstat(descriptor)
                     bound[mount.path] = status.st_dev, status.st_ino
             shown.append(mount)
-        words = arguments(
-            shown,
-            numbers,
-            directory=found.ground.directory,
-            root_user=os.geteuid() == 0 and self._owner is None,
-        )
-        for number, content in ((ARGS_FD, words), (FILTER_FD, self._filter)):
-            given[number] = _in_memory(content)
-            sent.callback(os.close, given[number])
+        given[ARGS_FD] = _in_memory(arguments(shown, numbers, shape), sent)
         return given, bound
 
     def _open(self, mount: Mount) -> int:
@@ -266,8 +297,17 @@ class BoxMaker:
         return open_real(mount.path)
 
 
-def _in_memory(content: bytes) -> int:
+def _before(found: Survey, mounts: tuple[Mount, ...]) -> births.Births:
+    """What the places look like in which something may appear that is to be told."""
+    return births.before(
+        (path for path in found.watched if shows(mounts, path) == "write"),
+        (path for path in found.nurseries if shows(mounts, path) == "write"),
+    )
+
+
+def _in_memory(content: bytes, sent: ExitStack) -> int:
     descriptor = os.memfd_create("vx-box")
+    sent.callback(os.close, descriptor)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -38,31 +38,48 @@ def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[st
     )
 
 
-def arguments(
-    mounts: Iterable[Mount], descriptors: Mapping[str, int], *, directory: str, root_user: bool
-) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What else differs between boxes.
+
+    `directory` is where the command starts, `room` how many bytes each scratch may hold.
+    `root_user`: the box runs as uid 0, for whom the kernel's settings in /proc would be writable.
+    `own_proc`: /proc shows the processes of the box alone.
+    """
+
+    directory: str
+    room: int
+    root_user: bool
+    own_proc: bool = True
+
+
+def arguments(mounts: Iterable[Mount], descriptors: Mapping[str, int], shape: Shape) -> bytes:
     """What `--args` reads.
 
     `descriptors` holds the number in the child for each bound path, and for each blank one that
     is read for its content, which is none.
-    `root_user`: the box runs as uid 0, for whom the kernel's settings in /proc would be writable.
     """
     mounts = tuple(mounts)
-    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    if root_user:
+    room = str(shape.room)
+    words = ["--ro-bind", "/", "/", "--dev", "/dev"]
+    # The task owns what is made here, and could fill it, or make room for itself by a chmod.
+    words += ["--perms", "1777", "--size", room, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108 - the box's own
+    if shape.own_proc:
+        words += ["--proc", "/proc"]
+    if shape.root_user and shape.own_proc:
         words += ["--ro-bind", "/proc/sys", "/proc/sys"]
         for name in _PROC_COVERS:
             words += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     for mount in mounts:
-        words += _words(mount, descriptors)
+        words += _words(mount, descriptors, room)
     for mount in reversed(mounts):
-        if mount.sealed:
+        if mount.kind == "mask":
             words += ["--remount-ro", mount.path]
-    words += ["--chdir", directory]
+    words += ["--chdir", shape.directory]
     return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
 
 
-def _words(mount: Mount, descriptors: Mapping[str, int]) -> Iterator[str]:
+def _words(mount: Mount, descriptors: Mapping[str, int], room: str) -> Iterator[str]:
     match mount.kind:
         case "read":
             yield from ("--ro-bind-fd", str(descriptors[mount.path]), mount.path)
@@ -72,9 +89,9 @@ def _words(mount: Mount, descriptors: Mapping[str, int]) -> Iterator[str]:
             content = str(descriptors[mount.path])
             yield from ("--perms", "0444", "--ro-bind-data", content, mount.path)
         case "mask":
-            yield from ("--perms", "0755" if mount.sealed else "0555", "--tmpfs", mount.path)
+            yield from ("--perms", "0755" if mount.filled else "0555", "--tmpfs", mount.path)
         case "scratch":
-            yield from ("--perms", "1777", "--tmpfs", mount.path)
+            yield from ("--perms", "1777", "--size", room, "--tmpfs", mount.path)
         case "folder":
             yield from ("--perms", "0755", "--dir", mount.path)
         case "link":

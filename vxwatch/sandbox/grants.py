@@ -1,4 +1,4 @@
-"""What the strings of `allow.read` and `allow.write` mean, and which of them are refused.
+"""What the paths of `allow` and `deny` mean, and which of them are refused.
 
 A grant is a path or a glob, relative to its project, absolute, or beginning with `~`. This module
 reads the text and judges where it led; it never looks at a disk (`places` does).
@@ -12,7 +12,8 @@ from typing import Literal
 from vxwatch.errors import UserError
 from vxwatch.sandbox.paths import inside
 
-Access = Literal["read", "write"]
+Access = Literal["read", "write", "deny.read", "deny.write", "unix_sockets"]
+"""The list of the config that a path stands in."""
 
 _WILD = frozenset("*?[{\\")
 _EVERYTHING_BELOW = frozenset({"**", "**/*"})
@@ -31,6 +32,12 @@ class Grant:
     path: str
     pattern: str = ""
     directory: bool = False
+
+    @property
+    def words(self) -> str:
+        """The grant as messages name it."""
+        kind = f"{self.access} grant" if self.access in {"read", "write"} else self.access
+        return f"{kind} {self.text!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +98,8 @@ def too_many(grant: Grant, limit: int) -> UserError:
     """The refusal of a glob with more matches than a sandbox starts with quickly."""
     return UserError(
         "sandbox-grant",
-        f"{grant.access} grant {grant.text!r} matches more than {limit} paths, "
-        "more than a sandbox can start with",
-        f"grant the directory: {grant.path}/",
+        f"{grant.words} matches more than {limit} paths, more than a sandbox can start with",
+        f"{'name' if 'deny' in grant.access else 'grant'} the directory: {grant.path}/",
     )
 
 
@@ -105,8 +111,17 @@ def too_heavy(sizes: Mapping[Grant, int], total: int, limit: int) -> UserError:
     grant = max(sizes, key=lambda one: sizes[one])
     return UserError(
         "sandbox-grant",
-        f"{what}; {grant.access} grant {grant.text!r} stands for {sizes[grant]} paths",
+        f"{what}; {grant.words} stands for {sizes[grant]} paths",
         f"grant a directory instead of what lies in it: {grant.path}/",
+    )
+
+
+def no_socket(grant: Grant, place: Place) -> UserError:
+    """The refusal of something else in the place of a socket."""
+    return UserError(
+        "sandbox-grant",
+        f"{grant.words}: {place.path} is a {place.kind} and no socket",
+        "name the socket itself",
     )
 
 
@@ -114,7 +129,7 @@ def not_made(grant: Grant, path: str, reason: str) -> UserError:
     """The refusal of a write grant that cannot be made on this disk."""
     return UserError(
         "sandbox-grant",
-        f"{grant.access} grant {grant.text!r} cannot be given: {path}: {reason}",
+        f"{grant.words} cannot be given: {path}: {reason}",
     )
 
 

@@ -61,6 +61,11 @@ def other_owner(root: str) -> tuple[int, int] | None:
     return (status.st_uid, status.st_gid) if os.geteuid() == 0 != status.st_uid else None
 
 
+def scratch_room() -> int:
+    """How many bytes each private temporary place may hold: a quarter of the memory it is made of."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+
+
 def reachable(path: str, user: int, group: int) -> bool:
     """Whether a user without other groups may enter every directory above this real path."""
     while path != "/":

@@ -59,12 +59,14 @@ def _target(link: str) -> str:
         return ""
 
 
-def places(grant: Grant, foreign: Callable[[str], bool]) -> Iterator[Place]:
+def places(
+    grant: Grant, foreign: Callable[[str], bool], *, leaving: bool = False
+) -> Iterator[Place]:
     """What a grant stands for: its path, or the matches of its glob.
 
     `foreign` tells a directory that is another project. A glob enters one only where its parts
     before the first `**` lead there, and the directories of `EXCLUDED` only if it names them. A
-    match that leads out of the grant's directory through a link is left out.
+    match that leads out of the grant's directory through a link is left out, unless `leaving`.
     """
     whole = follow(literal(grant))
     if not grant.pattern or whole.kind != "missing":
@@ -75,7 +77,7 @@ def places(grant: Grant, foreign: Callable[[str], bool]) -> Iterator[Place]:
         return
     for relative in _matches(grant, start.path, foreign):
         place = follow(os.path.join(start.path, relative))
-        if inside(place.path, start.path) and place.kind != "missing":
+        if (leaving or inside(place.path, start.path)) and place.kind != "missing":
             named = os.path.join(grant.path, relative)
             yield Place(named, place.path, place.kind, (*start.links, *place.links))
 
@@ -119,6 +121,14 @@ def _entry(entry: "os.DirEntry[str]") -> Entry:
     if entry.is_symlink():
         return "link"
     return "directory" if entry.is_dir(follow_symlinks=False) else "file"
+
+
+def is_socket(path: str) -> bool:
+    """Whether a unix socket is at the path itself."""
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def lies(path: str) -> Entry | None:

@@ -2,11 +2,13 @@
 
 Everything is a path with a meaning; the more specific path wins, and at the same path the
 stronger meaning. So a grant shows through a wall above it, a wall hides a part of a grant above
-it, and the order of the config never counts. Every mount shows the host's file of the same path.
+it, and the order of the config never counts. What is denied comes last and takes back all below
+it. Every mount shows the host's file of the same path.
 Nothing here looks at a disk or speaks of bubblewrap.
 """
 
 import posixpath
+from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -27,21 +29,21 @@ Kind = Literal[
     "folder",  # a directory made in a mask
     "link",  # a symbolic link made in a mask
 ]
-_VISIBLE = frozenset({"read", "write"})
+_VISIBLE: frozenset[Kind] = frozenset({"read", "write"})
+_HIDING: frozenset[Kind] = frozenset({"mask", "blank", "scratch"})
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
     """One thing that a box shows at a path.
 
-    `target` is the text of a link. `sealed`: something lies in this mask, so it is to be made
-    read-only once all of that is in place.
+    `target` is the text of a link. `filled`: something lies in this mask.
     """
 
     path: str
     kind: Kind
     target: str = ""
-    sealed: bool = False
+    filled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,9 @@ class Ground:
 
     `walls` and `protected` hold candidates; they count where a grant would open them.
     `siblings` lists what lies in the directory of a file in `writes`, by directory. Where it is
-    not listed, that file is bound alone, and a save that renames over it fails.
+    not listed, that file is bound alone, and a save that renames over it fails. `hidden` and
+    `kept` are what is denied for reading and for writing. `sockets` are those of the host that
+    the task may use, `strangers` others that would show.
     """
 
     root: str
@@ -77,6 +81,10 @@ class Ground:
     walls: Mapping[str, Entry] = field(default_factory=dict)
     protected: tuple[str, ...] = ()
     siblings: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)
+    hidden: Mapping[str, Entry] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    sockets: tuple[Place, ...] = ()
+    strangers: tuple[str, ...] = ()
 
 
 class _Rank(IntEnum):
@@ -84,15 +92,30 @@ class _Rank(IntEnum):
 
     PROTECTED = 0
     SIBLING = 1
-    FOLDER = 2
-    TOOL = 3
-    MASK = 4
-    SCRATCH = 5
-    WALL = 6
-    START = 7
-    BASELINE = 8
-    READ = 9
-    WRITE = 10
+    LINK = 2
+    KEPT = 3
+    TOOL = 4
+    MASK = 5
+    SCRATCH = 6
+    STRANGER = 7
+    WALL = 8
+    START = 9
+    BASELINE = 10
+    READ = 11
+    WRITE = 12
+    DENIED = 13
+
+
+_COUNTING: Mapping[_Rank, frozenset[Kind]] = {
+    _Rank.PROTECTED: frozenset({"write"}),
+    _Rank.LINK: _HIDING,
+    _Rank.KEPT: frozenset({"write"}),
+    _Rank.TOOL: _HIDING,
+    _Rank.STRANGER: frozenset({"read"}),
+    _Rank.BASELINE: _HIDING,
+    _Rank.DENIED: _VISIBLE,
+}
+"""The surroundings in which a meaning counts; those left out are judged by what they show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +141,19 @@ def decide(host: Host, ground: Ground) -> tuple[Mount, ...]:
     )
     for path in ground.protected:
         _claim(claims, _Rank.PROTECTED, Mount(path, "read"))
+    for path in ground.strangers:
+        _claim(claims, _Rank.STRANGER, Mount(path, "blank"))
+    _claim_places(claims, _Rank.BASELINE, "read", ground.sockets)
     _claim_files(claims, ground)
-    return tuple(_seal(list(_with_parents(_nest(claims)))))
+    _take_back(claims, ground)
+    mounts = _with_start(list(_nest(claims)), ground.directory)
+    return tuple(_fill(list(_with_parents(_pinned(mounts)))))
+
+
+def shows(mounts: Iterable[Mount], path: str) -> Kind:
+    """What a box with these mounts has at the path: what is mounted there, or nearest above."""
+    above = [m for m in mounts if m.kind not in {"link", "folder"} and inside(path, m.path)]
+    return above[-1].kind if above else "read"
 
 
 def _claim(claims: _Claims, rank: _Rank, mount: Mount) -> None:
@@ -140,9 +174,7 @@ def _claim_hidden(claims: _Claims, host: Host, ground: Ground) -> None:
     for path, entry in ground.walls.items():
         _claim(claims, _Rank.WALL, _hide(path, entry))
     # A member that is a link may lie outside of the root; it is as closed as the rest.
-    if inside(ground.directory, ground.root):
-        _claim(claims, _Rank.FOLDER, Mount(ground.directory, "folder"))
-    else:
+    if not inside(ground.directory, ground.root):
         _claim(claims, _Rank.WALL, Mount(ground.directory, "mask"))
     _claim(claims, _Rank.SCRATCH, Mount(ground.temp, "scratch"))
 
@@ -155,7 +187,7 @@ def _claim_places(claims: _Claims, rank: _Rank, kind: Kind, places: Iterable[Pla
 
 def _claim_links(claims: _Claims, place: Place) -> None:
     for path, target in place.links:
-        _claim(claims, _Rank.FOLDER, Mount(path, "link", target))
+        _claim(claims, _Rank.LINK, Mount(path, "link", target))
 
 
 def _tools(host: Host, ground: Ground) -> Iterator[Place]:
@@ -178,7 +210,7 @@ def _claim_files(claims: _Claims, ground: Ground) -> None:
     names = {place.path for place in files}
     mounts = list(_nest(claims)) if files else []
     for parent in {posixpath.dirname(name) for name in names}:
-        around = _kind_at(mounts, parent)
+        around = shows(mounts, parent)
         if around != "write":
             _claim(claims, _Rank.WRITE, Mount(parent, "write"))
             _claim_siblings(claims, parent, ground.siblings[parent], names, around)
@@ -198,10 +230,23 @@ def _hide(path: str, entry: Entry) -> Mount:
     return Mount(path, "mask" if entry == "directory" else "blank")
 
 
-def _kind_at(mounts: Iterable[Mount], path: str) -> Kind:
-    """What the path shows: what is mounted there, or nearest above."""
-    above = [m for m in mounts if m.kind not in {"link", "folder"} and inside(path, m.path)]
-    return above[-1].kind if above else "read"
+def _take_back(claims: _Claims, ground: Ground) -> None:
+    """Let what is denied win over every grant at it or below it."""
+    if not ground.hidden and not ground.kept:
+        return
+    hidden, kept = ground.hidden.keys(), frozenset(ground.kept)
+    for path, claim in tuple(claims.items()):
+        if claim.mount.kind in {"scratch", "mask"}:
+            continue  # nothing of the host's is there
+        if inside_any(path, hidden):
+            del claims[path]
+        elif claim.mount.kind == "write" and inside_any(path, kept):
+            claims[path] = replace(claim, mount=Mount(path, "read"))
+    for path in kept:
+        _claim(claims, _Rank.KEPT, Mount(path, "read"))
+    for path, entry in ground.hidden.items():
+        if path not in claims:
+            _claim(claims, _Rank.DENIED, _hide(path, entry))
 
 
 def _nest(claims: _Claims) -> Iterator[Mount]:
@@ -217,6 +262,42 @@ def _nest(claims: _Claims) -> Iterator[Mount]:
             yield claim.mount
             if claim.mount.kind not in {"link", "folder"}:
                 above.append(claim.mount)
+
+
+def _pinned(mounts: Iterable[Mount]) -> Iterator[Mount]:
+    """The mounts, and the directories between each and the write grant around it.
+
+    A mount goes along when a directory above it is renamed, and its old path is free for
+    another file. A directory that is mounted on itself cannot be renamed.
+    """
+    above: list[Mount] = [Mount("/", "read")]
+    for mount in mounts:
+        while not inside(mount.path, above[-1].path):
+            above.pop()
+        if above[-1].kind == "write":
+            for path in _between(mount.path, above[-1].path):
+                above.append(Mount(path, "write"))
+                yield above[-1]
+        yield mount
+        if mount.kind not in {"link", "folder"}:
+            above.append(mount)
+
+
+def _between(path: str, start: str) -> list[str]:
+    """The directories strictly between the two, outermost first."""
+    found = []
+    parent = posixpath.dirname(path)
+    while parent != start:
+        found.append(parent)
+        parent = posixpath.dirname(parent)
+    return found[::-1]
+
+
+def _with_start(mounts: list[Mount], directory: str) -> list[Mount]:
+    """The mounts, and the directory that the command starts in, also where nothing grants it."""
+    if shows(mounts, directory) not in _VISIBLE and directory not in {m.path for m in mounts}:
+        insort(mounts, Mount(directory, "folder"), key=lambda mount: in_order(mount.path))
+    return mounts
 
 
 def _with_parents(mounts: Iterable[Mount]) -> Iterator[Mount]:
@@ -239,22 +320,17 @@ def _with_parents(mounts: Iterable[Mount]) -> Iterator[Mount]:
 
 def _leading(path: str, start: str, made: set[str]) -> Iterator[Mount]:
     """The directories strictly between the two, outermost first, that are not made yet."""
-    between = []
-    parent = posixpath.dirname(path)
-    while parent != start and parent not in made:
-        between.append(parent)
-        parent = posixpath.dirname(parent)
-    made.update(between)
-    yield from (Mount(directory, "folder") for directory in reversed(between))
+    for directory in _between(path, start):
+        if directory not in made:
+            made.add(directory)
+            yield Mount(directory, "folder")
 
 
 def _counts(claim: _Claim, around: Kind) -> bool:
     """Whether the claim changes what its surroundings show anyway."""
     kind = claim.mount.kind
-    if kind in {"link", "folder"} or claim.rank in {_Rank.TOOL, _Rank.BASELINE}:
-        return around not in _VISIBLE
-    if claim.rank is _Rank.PROTECTED:
-        return around == "write"
+    if claim.rank in _COUNTING:
+        return around in _COUNTING[claim.rank]
     if claim.rank is _Rank.START:
         return True  # even in a home, which is a mask too: the command starts there
     if kind == "blank":
@@ -262,8 +338,8 @@ def _counts(claim: _Claim, around: Kind) -> bool:
     return kind == "scratch" or kind != around
 
 
-def _seal(mounts: list[Mount]) -> Iterator[Mount]:
+def _fill(mounts: list[Mount]) -> Iterator[Mount]:
     for index, mount in enumerate(mounts):
         following = mounts[index + 1].path if index + 1 < len(mounts) else "/"
         filled = mount.kind == "mask" and inside(following, mount.path)
-        yield replace(mount, sealed=True) if filled else mount
+        yield replace(mount, filled=True) if filled else mount

@@ -44,8 +44,11 @@ def supported(machine: str) -> bool:
     return machine in _MACHINES
 
 
-def filter_program(machine: str) -> bytes:
-    """The classic BPF program for this machine; KeyError if there is none (see `supported`)."""
+def filter_program(machine: str, *, unix: bool = False) -> bytes:
+    """The classic BPF program for this machine; KeyError if there is none (see `supported`).
+
+    `unix` lets unix sockets through.
+    """
     numbers = _MACHINES[machine]
     program = [_load(_ARCH), *_unless(numbers.arch, _KILL), _load(_NUMBER)]
     if numbers.x32:
@@ -54,7 +57,7 @@ def filter_program(machine: str) -> bytes:
     for key in numbers.keys:
         program += _when(key, [_give(_ERRNO | _EPERM)])
     program += _when(numbers.ioctl, _terminal())
-    program += _when(numbers.socket, _families())
+    program += _when(numbers.socket, _families(unix=unix))
     return b"".join([*program, _give(_ALLOW)])
 
 
@@ -67,9 +70,9 @@ def _terminal() -> list[bytes]:
     return [_load(_argument(1)), *typing, _give(_ALLOW)]
 
 
-def _families() -> list[bytes]:
+def _families(*, unix: bool) -> list[bytes]:
     check = [_load(_argument(0))]
-    for family in (_AF_INET, _AF_INET6, _AF_NETLINK):
+    for family in (_AF_INET, _AF_INET6, _AF_NETLINK, *((_AF_UNIX,) if unix else ())):
         check += _when(family, [_give(_ALLOW)])
     return [*check, *_when(_AF_UNIX, [_give(_ERRNO | _EPERM)]), _give(_ERRNO | _EAFNOSUPPORT)]
 

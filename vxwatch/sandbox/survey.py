@@ -7,15 +7,26 @@ have yet is listed for the caller to make.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
 from vxwatch.model import Project, Task, Workspace
-from vxwatch.sandbox.grants import Access, Grant, Place, check_write, parse, too_many
+from vxwatch.sandbox.grants import (
+    Access,
+    Grant,
+    Place,
+    check_write,
+    literal,
+    no_socket,
+    parse,
+    too_many,
+)
 from vxwatch.sandbox.paths import inside, inside_any
-from vxwatch.sandbox.places import follow, lies, listing, places
+from vxwatch.sandbox.places import follow, is_socket, lies, listing, places
 from vxwatch.sandbox.policy import Entry, Ground
+from vxwatch.sandbox.protected import Protection, Territory, protect, repositories
+from vxwatch.sandbox.strangers import bound_sockets
 
 MOST_MOUNTS = 200
 """Each one costs more than the one before: 3 ms in all with ten, 80 ms with 200, 3 s with 1000."""
@@ -37,27 +48,44 @@ class Missing:
 class Survey:
     """The ground of one task; `sizes` counts the paths that each grant stands for.
 
-    `interpreters` are the programs that its virtual environment links to.
+    `interpreters` are the programs that its virtual environment links to. `watched` are paths that
+    are to stay as they are and cannot be mounted, `nurseries` directories in which no member may
+    appear. `withheld` maps packages that the project depends on, and that the task's key does
+    not fold, to their directories. `names_git`: a grant names a repository.
     """
 
     ground: Ground
     missing: tuple[Missing, ...]
     interpreters: tuple[str, ...]
     sizes: Mapping[Grant, int]
+    watched: tuple[str, ...] = ()
+    nurseries: tuple[str, ...] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    names_git: bool = False
 
 
-def survey(task: Task, workspace: Workspace, *, home: str, temp: str) -> Survey:
+def survey(
+    task: Task,
+    workspace: Workspace,
+    *,
+    home: str,
+    temp: str,
+    folded: AbstractSet[str] | None = None,
+) -> Survey:
     """Look at all that the sandbox of this task names. Raises `UserError` for a refused grant.
 
-    `home` is what `~` stands for; `temp` where the task's own temporary directory will be.
+    `home` is what `~` stands for; `temp` where the task's own temporary directory will be;
+    `folded` names the projects whose keys the task's key folds, None where that does not count.
     """
-    return _Surveyor(task, workspace, home).survey(temp)
+    return _Surveyor(task, workspace, home, folded).survey(temp)
 
 
 class _Surveyor:
     """One look around for one task."""
 
-    def __init__(self, task: Task, workspace: Workspace, home: str) -> None:
+    def __init__(
+        self, task: Task, workspace: Workspace, home: str, folded: AbstractSet[str] | None
+    ) -> None:
         assert task.sandbox is not None
         self.sandbox = task.sandbox
         self.workspace = workspace
@@ -65,33 +93,55 @@ class _Surveyor:
         self.root = workspace.root
         self.directory = os.path.realpath(self._absolute(self.project))
         self.home = home
+        self.folded = folded
         directories = {self._absolute(project) for project in workspace.projects.values()}
+        self.projects = directories | {self.root, self.directory}
         self.foreign = {path for path in directories if not inside(self.directory, path)}
         self.sizes: dict[Grant, int] = {}
+        self.withheld: dict[str, str] = {}
 
     def survey(self, temp: str) -> Survey:
-        reads = [p for _, p in self._granted("read", self.sandbox.read) if p.kind != "missing"]
+        granted = [p for _, p in self._granted("read", self.sandbox.read) if p.kind != "missing"]
         written = list(self._granted("write", self.sandbox.write))
         for grant, place in written:
             check_write(grant, place, directory=self.directory, root=self.root)
-        wanted = [(place, _meant(grant, place)) for grant, place in written]
-        writes = tuple(Place(p.named, p.path, kind, p.links) for p, kind in wanted)
+        reads = tuple(_with_repositories(granted))
+        wanted = ((place, _meant(grant, place)) for grant, place in written)
+        writes = tuple(
+            _with_repositories(Place(p.named, p.path, kind, p.links) for p, kind in wanted)
+        )
         baseline, interpreters = self._baseline()
         opened = [p.path for p in (*baseline, *reads, *writes) if p.kind == "directory"]
         siblings = dict(self._siblings(writes))
+        protection = self._protection(writes)
+        hidden = {p.path: p.kind for p in self._denied("deny.read", self.sandbox.deny_read)}
+        kept = list(self._denied("deny.write", self.sandbox.deny_write))
+        sockets = tuple(self._sockets())
         ground = Ground(
             self.root,
             self.directory,
             temp,
             baseline=baseline,
-            reads=tuple(reads),
+            reads=reads,
             writes=writes,
             walls=dict(self._walls({*opened, *siblings})),
-            protected=tuple(self._protected({place.path for place in writes})),
+            protected=tuple(protection.fixed),
             siblings=siblings,
+            hidden={path: kind for path, kind in hidden.items() if kind != "missing"},
+            kept=tuple(place.path for place in kept if place.kind != "missing"),
+            sockets=sockets,
+            strangers=self._strangers(sockets),
         )
-        missing = tuple(self._missing(written, siblings))
-        return Survey(ground, missing, interpreters, self.sizes)
+        return Survey(
+            ground,
+            (*self._missing(written, siblings), *_to_make(protection, written)),
+            interpreters,
+            self.sizes,
+            watched=(*protection.watched, *(p.path for p in kept if p.kind == "missing")),
+            nurseries=tuple(self._nurseries({place.path for place in writes})),
+            withheld=self.withheld,
+            names_git=any("/.git/" in f"{place.path}/" for place in (*reads, *writes)),
+        )
 
     def _absolute(self, project: Project) -> str:
         return os.path.join(self.root, project.dir) if project.dir else self.root
@@ -127,6 +177,9 @@ class _Surveyor:
                 ahead += known[name].dependencies
         wanted = {self._absolute(known[name]): name for name in reached}
         wanted = {path: n for path, n in wanted.items() if not inside(self.directory, path)}
+        if self.folded is not None:
+            self.withheld = {n: p for p, n in wanted.items() if n not in self.folded}
+            wanted = {path: n for path, n in wanted.items() if n in self.folded}
         for holder in dict.fromkeys((self.directory, self.root, *wanted)):
             if not wanted:
                 return
@@ -148,13 +201,53 @@ class _Surveyor:
                 if place.kind != "missing":
                     yield place.path, place.kind
 
-    def _protected(self, writes: AbstractSet[str]) -> Iterator[str]:
-        for name in self.workspace.config_files:
-            path = f"{self.root}/{name}"
-            if inside_any(path, writes) or lies(path) == "link":
-                place = follow(path)
-                if place.kind == "file" and inside_any(place.path, writes):
-                    yield place.path
+    def _protection(self, writes: tuple[Place, ...]) -> Protection:
+        return protect(
+            Territory(
+                writes=frozenset(place.path for place in writes),
+                root=self.root,
+                projects=self.projects,
+                home=follow(self.home).path,
+                configs=[f"{self.root}/{name}" for name in self.workspace.config_files],
+                repositories=frozenset(
+                    place.path for place in writes if os.path.basename(place.path) == ".git"
+                ).union(place.path for place in writes if "/.git/" in place.path),
+                git_config=self.sandbox.git_config,
+            )
+        )
+
+    def _nurseries(self, writes: AbstractSet[str]) -> Iterator[str]:
+        """The directories in which a new member would count and that the task may write."""
+        for parent in self.workspace.member_parents:
+            path = f"{self.root}/{parent}" if parent else self.root
+            if inside_any(path, writes):
+                yield path
+
+    def _denied(self, access: Access, texts: tuple[str, ...]) -> Iterator[Place]:
+        """What is taken back: also in other projects, and what a match leads to."""
+        for text in texts:
+            grant = parse(text, access, directory=self.directory, home=self.home)
+            found = list(islice(places(grant, lambda _: False, leaving=True), MOST_MOUNTS + 1))
+            if len(found) > MOST_MOUNTS:
+                raise too_many(grant, MOST_MOUNTS)
+            self.sizes[grant] = len(found)
+            yield from found
+
+    def _sockets(self) -> Iterator[Place]:
+        """The granted sockets that are there; one that is not is perhaps the task's own to make."""
+        for text in self.sandbox.unix_sockets or ():
+            grant = parse(text, "unix_sockets", directory=self.directory, home=self.home)
+            place = follow(literal(grant))
+            if place.kind != "missing":
+                if not is_socket(place.path):
+                    raise no_socket(grant, place)
+                yield place
+
+    def _strangers(self, sockets: tuple[Place, ...]) -> tuple[str, ...]:
+        if self.sandbox.unix_sockets is None:
+            return ()
+        granted = {place.path for place in sockets}
+        return tuple(path for path in bound_sockets() if path not in granted)
 
     def _siblings(self, writes: tuple[Place, ...]) -> Iterator[tuple[str, Mapping[str, Entry]]]:
         """The directories of granted files whose other entries can be covered.
@@ -179,6 +272,23 @@ class _Surveyor:
                     yield Missing(grant, parent, "directory")
                 else:
                     yield Missing(grant, place.path, kind)
+
+
+def _with_repositories(granted: Iterable[Place]) -> Iterator[Place]:
+    """The places; for the `.git` file of a worktree also the directories that it stands for."""
+    for place in granted:
+        yield place
+        if place.kind == "file" and os.path.basename(place.path) == ".git":
+            for path in repositories(place.path):
+                if path != place.path:
+                    yield Place(path, path, "directory")
+
+
+def _to_make(protection: Protection, written: list[tuple[Grant, Place]]) -> Iterator[Missing]:
+    """What must be there to be kept from a task, on behalf of the grant that opens it."""
+    for path in protection.made:
+        grant = next(grant for grant, place in written if inside(path, place.path))
+        yield Missing(grant, path, "directory")
 
 
 def _links(directory: str, names: Iterable[str]) -> Iterator[str]:
