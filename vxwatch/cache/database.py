@@ -1,0 +1,184 @@
+"""Opens the database of a cache: made if it is missing, made anew if it is damaged.
+
+A database that a newer vx made is left alone. Every failure is a `CacheError`, so that a run
+goes on without a cache.
+"""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+
+from vxwatch.cache.place import make
+
+NAME = "cache.db"
+VERSION = 1
+"""Moves with the tables. An older database is made anew: it is a cache."""
+
+PATIENCE = 20.0
+"""Seconds that one process waits for another to end its writing."""
+
+_TABLES = """
+CREATE TABLE entries (
+  key TEXT NOT NULL PRIMARY KEY, task TEXT NOT NULL, made INTEGER NOT NULL,
+  used INTEGER NOT NULL, seconds REAL NOT NULL, artifact TEXT, size INTEGER NOT NULL,
+  items BLOB NOT NULL, log BLOB NOT NULL, digest TEXT NOT NULL);
+CREATE INDEX entries_artifact ON entries (artifact);
+CREATE TABLE present (
+  root TEXT NOT NULL, task TEXT NOT NULL, key TEXT NOT NULL, stamps BLOB NOT NULL,
+  PRIMARY KEY (root, task));
+CREATE TABLE components (key TEXT NOT NULL PRIMARY KEY, made INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY, root TEXT NOT NULL, command TEXT NOT NULL, started INTEGER NOT NULL,
+  seconds REAL, signal INTEGER);
+CREATE TABLE results (
+  run INTEGER NOT NULL, task TEXT NOT NULL, key TEXT, status TEXT NOT NULL, code INTEGER,
+  started INTEGER NOT NULL, seconds REAL NOT NULL, cpu REAL NOT NULL, rss INTEGER NOT NULL,
+  attempts INTEGER NOT NULL, detail TEXT NOT NULL);
+CREATE INDEX results_run ON results (run);
+CREATE INDEX results_task ON results (task, started);
+"""
+_SETUP = (
+    "PRAGMA auto_vacuum = INCREMENTAL",
+    "PRAGMA journal_mode = WAL",
+    # A machine that loses its power may lose the last commits, never the database.
+    "PRAGMA synchronous = NORMAL",
+)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class CacheError(Exception):
+    """The cache cannot be used now; what is wrong, in the user's terms."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@contextlib.contextmanager
+def told(directory: str) -> Iterator[None]:
+    """Turn what goes wrong with the files of a cache into `CacheError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise CacheError(f"{directory}: {error}") from error
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, str) else directory
+        raise CacheError(f"{name}: {error.strerror or error}") from error
+
+
+def connect(directory: str) -> tuple[sqlite3.Connection, bool]:
+    """The database of the cache in a directory, and whether a damaged one was thrown away.
+
+    Raises `CacheError`. The connection may be used from any thread, by one at a time.
+    """
+    with told(directory):
+        make(directory)
+        path = f"{directory}/{NAME}"
+        try:
+            return _open(path), False
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+                raise
+        return _made_anew(directory, path)
+
+
+def mend(directory: str) -> bool:
+    """Make the database anew if it is damaged; whether it was. Raises `CacheError`."""
+    with told(directory):
+        connection, renewed = _made_anew(directory, f"{directory}/{NAME}")
+        connection.close()
+        return renewed
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the database is not what SQLite wrote."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def _open(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+    )
+    try:
+        if not _is_current(connection):
+            with _alone(os.path.dirname(path)):
+                _lay_out(connection)
+        connection.execute(_SETUP[-1])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_current(connection: sqlite3.Connection) -> bool:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise CacheError(
+            "the cache was made by a newer vx",
+            "update vx, or give this one another cache_dir",
+        )
+    return version == VERSION
+
+
+def _lay_out(connection: sqlite3.Connection) -> None:
+    for statement in _SETUP:
+        connection.execute(statement)
+    with writing(connection):
+        if _is_current(connection):
+            return
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        for (name,) in names.fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        for statement in _TABLES.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextlib.contextmanager
+def writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that holds the only right to write from its beginning."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _made_anew(directory: str, path: str) -> tuple[sqlite3.Connection, bool]:
+    """Throw a damaged database away, unless another process has just done so."""
+    with _alone(f"{directory}/mending"):
+        if not _is_damaged(path):
+            return _open(path), False
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path + suffix)
+        return _open(path), True
+
+
+def _is_damaged(path: str) -> bool:
+    try:
+        with contextlib.closing(_open(path)) as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            return True
+        raise
+    return bool(found[0] != "ok")
+
+
+@contextlib.contextmanager
+def _alone(place: str) -> Iterator[None]:
+    """Hold the lock on a file or directory, which ends with the process at the latest."""
+    flags = os.O_RDONLY if os.path.isdir(place) else os.O_RDWR | os.O_CREAT
+    handle = os.open(place, flags | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,332 @@
+"""The entries of a cache: what a task made under a key, kept in a database and in artifacts.
+
+Any number of processes may use one cache at once. An artifact is named by its own digest, written
+beside its place, and put there within the transaction that writes its row; so a row is never
+without an artifact that was whole, and a crash loses the entry that was being written, no other.
+Nothing is synced to the disk for its own sake: what a power loss leaves half-written is found by
+its digest, like any damage. What is damaged is a miss, and is removed.
+
+Every method may raise `CacheError`, after which a run goes on without a cache. All methods may
+be called from any thread.
+"""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import xxhash
+
+from vxwatch.cache import log as logs
+from vxwatch.cache.archive import DamagedError, verify
+from vxwatch.cache.content import Clock
+from vxwatch.cache.database import connect, is_damage, mend, told, writing
+from vxwatch.cache.manifest import Item, UnsoundError, unpack
+from vxwatch.cache.ondisk import Presence
+from vxwatch.model import TaskId
+
+ARTIFACTS = "artifacts"
+TEMPORARY = "tmp"
+SUFFIX = ".tar.zst"
+
+_USED = 3600 * 1_000_000_000
+"""How old the note of an entry's last use may grow before a use renews it."""
+
+_COLUMNS = "key, task, made, used, seconds, artifact, size, items, log, digest"
+_MANY = 500
+_DIGEST = 16  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a task made under a key, in `seconds`. `made` is in nanoseconds of the wall clock.
+
+    `artifact` is None where there are no items. `log` is packed (`vxwatch.cache.log`).
+    """
+
+    key: str
+    task: TaskId
+    made: int
+    seconds: float
+    artifact: str | None
+    size: int
+    items: bytes
+    log: bytes
+
+    def unpacked(self, declared: Callable[[str], bool]) -> tuple[Item, ...]:
+        """The items, each of which must be declared. Raises `UnsoundError`."""
+        return unpack(self.items, declared)
+
+    def chunks(self) -> list[logs.Chunk]:
+        """What the task wrote. Raises `UnsoundError`."""
+        try:
+            return logs.unpack(self.log)
+        except ValueError as error:
+            raise UnsoundError(str(error)) from None
+
+
+class Pending:
+    """An artifact that is being written. `file` is where to."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self.file = file
+        self.path = path
+
+
+class Store:
+    """The cache in one directory; `with Store(directory)`."""
+
+    def __init__(self, directory: str, clock: Clock = time.time_ns) -> None:
+        """Open the cache, and make it if it is missing. Raises `CacheError`."""
+        self.directory = directory
+        self.clock = clock
+        self._lock = threading.RLock()
+        self._damaged = False
+        self._connection, self.renewed = connect(directory)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database, and throw it away if it turned out to be damaged."""
+        with self._lock, told(self.directory):
+            self._connection.close()
+            if self._damaged:
+                mend(self.directory)
+
+    def entry(self, key: str) -> Entry | None:
+        """What is kept under the key."""
+        return self.entries([key]).get(key)
+
+    def entries(self, keys: Iterable[str]) -> dict[str, Entry]:
+        """What is kept under these keys, by key. A damaged row is removed."""
+        wanted = list(keys)
+        rows: list[tuple[object, ...]] = []
+        with self.reading() as connection:
+            for at in range(0, len(wanted), _MANY):
+                some = wanted[at : at + _MANY]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT {_COLUMNS} FROM entries WHERE key IN ({marks})"  # noqa: S608 - marks
+                rows += connection.execute(query, some).fetchall()
+        found: dict[str, Entry] = {}
+        for row in rows:
+            entry = _entry(row)
+            if entry is None:
+                self.drop(str(row[0]))
+            else:
+                found[entry.key] = entry
+        return found
+
+    def presences(self, root: str) -> dict[TaskId, tuple[str, Presence]]:
+        """For the tasks of the workspace at `root`: the key and the stamps of what is on disk.
+
+        Tasks are `spelled`. What is damaged is left out.
+        """
+        with self.reading() as connection:
+            rows = connection.execute(
+                "SELECT task, key, stamps FROM present WHERE root = ?", (spelled(root),)
+            ).fetchall()
+        known = ((task, key, _presence(stamps)) for task, key, stamps in rows)
+        return {task: (key, presence) for task, key, presence in known if presence is not None}
+
+    def forget(self, root: str, task: TaskId) -> None:
+        """The outputs of the task are about to change: nothing is known of them."""
+        with self.changing() as connection:
+            connection.execute(
+                "DELETE FROM present WHERE root = ? AND task = ?", (spelled(root), spelled(task))
+            )
+
+    def note(self, root: str, task: TaskId, key: str, presence: Presence) -> None:
+        """The outputs of the task are those of the entry, and look like this."""
+        with self.changing() as connection:
+            _note(connection, root, task, key, presence)
+            used = self.clock()
+            connection.execute(
+                "UPDATE entries SET used = ? WHERE key = ? AND used < ?", (used, key, used - _USED)
+            )
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Pending]:
+        """An artifact to write; it is removed at the end of the block unless `save` took it.
+
+        It is locked while it is written, so that whoever tidies up knows it from one that a crash
+        left.
+        """
+        directory = f"{self.directory}/{TEMPORARY}"
+        with told(self.directory):
+            os.makedirs(directory, exist_ok=True)
+            path = f"{directory}/{os.getpid()}.{os.urandom(8).hex()}"
+            with open(path, "xb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    yield Pending(file, path)
+                finally:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(path)
+
+    def save(self, entry: Entry, root: str, presence: Presence, pending: Pending | None) -> None:
+        """Keep the entry, and what is on disk of it. `pending` holds its artifact, if it has one."""
+        with self.changing() as connection:
+            if pending is not None and entry.artifact is not None:
+                path = self.path(entry.artifact)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                pending.file.flush()
+                os.rename(pending.path, path)
+            entry = replace(entry, task=spelled(entry.task))
+            row = (
+                *(entry.key, entry.task, entry.made, self.clock(), entry.seconds),
+                *(entry.artifact, entry.size, entry.items, entry.log, _digest(entry)),
+            )
+            connection.execute("INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+            _note(connection, root, entry.task, entry.key, presence)
+
+    @contextlib.contextmanager
+    def artifact(self, entry: Entry) -> Iterator[BinaryIO | None]:
+        """The entry's artifact, whole and verified, to read; None where it has none.
+
+        Raises `DamagedError` if it is missing or not what was saved; then `drop` the entry.
+        """
+        if entry.artifact is None:
+            yield None
+            return
+        try:
+            file = open(self.path(entry.artifact), "rb")  # noqa: SIM115 - closed below
+        except FileNotFoundError:
+            raise DamagedError("it is not there any more") from None
+        except OSError as error:
+            raise DamagedError(f"it cannot be read: {error.strerror}") from None
+        with file:
+            verify(file, entry.artifact, entry.size)
+            yield file
+
+    def drop(self, key: str) -> None:
+        """Remove the entry, and its artifact if no other needs it."""
+        with self.changing() as connection:
+            found = connection.execute("SELECT artifact FROM entries WHERE key = ?", (key,))
+            artifacts = [artifact for (artifact,) in found if artifact is not None]
+            connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+            for artifact in artifacts:
+                self.release(connection, artifact)
+
+    def release(self, connection: sqlite3.Connection, artifact: str) -> int:
+        """Remove an artifact that no entry needs, within a `changing`; the bytes that it took."""
+        needed = connection.execute(
+            "SELECT 1 FROM entries WHERE artifact = ? LIMIT 1", (artifact,)
+        ).fetchone()
+        if needed:
+            return 0
+        path = self.path(artifact)
+        try:
+            size = os.stat(path).st_size
+            os.unlink(path)
+        except FileNotFoundError:
+            return 0
+        return size
+
+    def path(self, artifact: str) -> str:
+        """Where an artifact lies."""
+        return f"{self.directory}/{ARTIFACTS}/{artifact[:2]}/{artifact}{SUFFIX}"
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The database, for queries."""
+        with self._lock, self._watching():
+            yield self._connection
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """The database in a transaction that no other process writes beside; may be nested."""
+        with self._lock, self._watching():
+            if self._connection.in_transaction:
+                yield self._connection
+            else:
+                with writing(self._connection):
+                    yield self._connection
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        with told(self.directory):
+            try:
+                yield
+            except sqlite3.Error as error:
+                self._damaged |= is_damage(error)
+                raise
+
+
+def _note(
+    connection: sqlite3.Connection, root: str, task: TaskId, key: str, presence: Presence
+) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO present (root, task, key, stamps) VALUES (?,?,?,?)",
+        (spelled(root), spelled(task), key, _stamps(presence)),
+    )
+
+
+def _entry(row: tuple[object, ...]) -> Entry | None:
+    key, task, made, _, seconds, artifact, size, items, log, digest = row
+    if not (isinstance(key, str) and isinstance(task, str)):
+        return None
+    if not (isinstance(items, bytes) and isinstance(log, bytes)):
+        return None
+    if not (isinstance(made, int) and isinstance(size, int) and isinstance(seconds, float)):
+        return None
+    if artifact is not None and not isinstance(artifact, str):
+        return None
+    entry = Entry(key, task, made, seconds, artifact, size, items, log)
+    return entry if digest == _digest(entry) else None
+
+
+def _digest(entry: Entry) -> str:
+    hasher = xxhash.xxh3_128(
+        repr((entry.key, entry.task, entry.artifact, entry.size, len(entry.items))).encode()
+    )
+    hasher.update(entry.items)
+    hasher.update(entry.log)
+    return hasher.hexdigest()
+
+
+def spelled(text: str) -> str:
+    """A path or a name as the database takes it: undecodable bytes are escaped."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _stamps(presence: Presence) -> bytes:
+    """A presence as bytes, under a digest: a damaged one would prove what is not so."""
+    words = [str(presence.at)]
+    for path, (stamp, content) in presence.paths.items():
+        words += (path, " ".join(map(str, stamp)) if stamp else "", content)
+    body = "\0".join(words).encode("utf-8", "surrogateescape")
+    return xxhash.xxh3_128_digest(body) + body
+
+
+def _presence(data: bytes) -> Presence | None:
+    """The presence in the bytes; None if they are damaged."""
+    head, body = data[:_DIGEST], data[_DIGEST:]
+    if xxhash.xxh3_128_digest(body) != head or not body:
+        return None
+    at, *words = body.decode("utf-8", "surrogateescape").split("\0")
+    paths: dict[str, tuple[tuple[int, int, int, int, int] | None, str]] = {}
+    triples: Mapping[str, tuple[str, str]] = dict(
+        zip(words[::3], zip(words[1::3], words[2::3], strict=True), strict=True)
+    )
+    for path, (stamp, content) in triples.items():
+        if stamp:
+            size, modified, moved, inode, mode = map(int, stamp.split(" "))
+            paths[path] = (size, modified, moved, inode, mode), content
+        else:
+            paths[path] = None, content
+    return Presence(int(at), paths)
