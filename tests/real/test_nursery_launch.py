@@ -16,6 +16,8 @@ from vxwatch.process.helper import HelperProcess
 from vxwatch.process.nursery import Launch, Nursery
 from vxwatch.process.tree import Exit, LaunchError
 
+ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
 
 async def _run(launch: Launch) -> tuple[Exit, Heard]:
     async with Nursery.open() as nursery:
@@ -168,30 +170,62 @@ def test_signals_and_limits_are_the_defaults() -> None:
         (("/bin/true", "a\0b"), "/", 126, "cannot start /bin/true: Invalid argument"),
     ],
 )
+@pytest.mark.parametrize("owner", [None, pytest.param((12345, 23456), marks=ONLY_ROOT)])
 def test_a_failed_start_says_which_it_was(
-    argv: tuple[str, ...], cwd: str, code: int, message: str
+    argv: tuple[str, ...], cwd: str, code: int, message: str, owner: tuple[int, int] | None
 ) -> None:
     with pytest.raises(LaunchError) as failure:
-        run(Launch(argv, cwd, ENVIRONMENT))
+        run(Launch(argv, cwd, ENVIRONMENT, owner=owner))
     assert (failure.value.code, failure.value.message) == (code, message)
 
 
-def test_a_script_without_its_interpreter_is_told_from_a_missing_one(tmp_path: object) -> None:
-    script = f"{tmp_path}/script"
+@pytest.mark.parametrize(
+    ("launch", "hint"),
+    [
+        (sh("true", env={"LARGE": "x" * 3_000_000}), "pass it less"),
+        (sh("true", env={str(n): "x" * 100_000 for n in range(100)}), "pass it less"),
+        (sh("true " + "x" * 3_000_000), "pass it less"),
+    ],
+    ids=["a variable", "many variables", "an argument"],
+)
+def test_what_is_too_large_to_start_is_said_with_a_hint(launch: Launch, hint: str) -> None:
+    with pytest.raises(LaunchError, match="cannot start /bin/sh: Argument list") as failure:
+        run(launch)
+    assert hint in failure.value.hint
+
+
+def test_a_box_that_cannot_be_started_says_which_it_was(tmp_path: object) -> None:
+    for argv, cwd, code in (
+        (("/bin/true",), f"{tmp_path}/gone", 127),
+        (("/no/such/bwrap",), "/", 127),
+        (("/etc/passwd",), "/", 126),
+    ):
+        with pytest.raises(LaunchError) as failure:
+            run(Launch(argv, cwd, ENVIRONMENT, boxed=True))
+        assert failure.value.code == code
+
+
+def test_a_script_without_its_interpreter_is_told_from_a_missing_one(temp_home: str) -> None:
+    script = f"{temp_home}/script"
     with open(script, "w") as file:
         file.write("#!/no/such/interpreter\n")
     os.chmod(script, 0o755)
     with pytest.raises(LaunchError) as failure:
         run(Launch((script,), "/", ENVIRONMENT))
     assert failure.value.message == f"the interpreter that {script} names does not exist"
+    if os.geteuid() == 0:
+        with pytest.raises(LaunchError) as failure:
+            run(Launch((script,), "/", ENVIRONMENT, owner=(12345, 23456)))
+        assert failure.value.message == f"the interpreter that {script} names does not exist"
     with open(script, "w") as file:
         file.write("neither\x00this\n")
     with pytest.raises(LaunchError) as failure:
         run(Launch((script,), "/", ENVIRONMENT))
     assert failure.value.code == 126
+    os.unlink(script)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@ONLY_ROOT
 def test_an_owner_is_who_the_process_is(tmp_path: object) -> None:
     _, heard = run(sh("grep -E '^(Uid|Gid|Groups)' /proc/self/status", owner=(12345, 23456)))
     words = heard.stdout.split()
@@ -257,6 +291,24 @@ def test_a_nursery_without_descriptors_left_says_so() -> None:
 async def _read_stat(pid: int) -> list[str]:
     with open(f"/proc/{pid}/stat") as file:  # noqa: ASYNC230  # in memory
         return file.read().rpartition(") ")[2].split()
+
+
+@ONLY_ROOT
+def test_an_owner_without_processes_left_is_an_error_with_a_hint() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            resource.prlimit(nursery._helper.pid, resource.RLIMIT_NPROC, (1, 4096))
+            owner = (12347, 23456)
+            for _ in range(2):  # the limit is looked at before the next one counts
+                await nursery.launch(sh("exec sleep 600", owner=owner), Heard())
+            with pytest.raises(LaunchError, match="Resource temporarily unavailable") as failure:
+                await nursery.launch(sh("true", owner=owner), Heard())
+            assert "ulimit -u" in failure.value.hint
+            resource.prlimit(nursery._helper.pid, resource.RLIMIT_NPROC, (4096, 4096))
+            tree = await nursery.launch(sh("exit 4", owner=owner), Heard())
+            assert (await tree.wait()).code == 4
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may have any number of processes")
@@ -326,18 +378,36 @@ def test_launches_asked_of_a_busy_nursery_wait_and_none_is_lost(
 def test_a_session_that_gets_no_process_says_so_and_leaves_nothing() -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    async def scenario() -> None:
+    async def scenario() -> list[tuple[str, str]]:
         before = len(os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before + 2, limits[1]))
-        try:
-            with pytest.raises(UserError) as failure:
-                await Nursery.open().__aenter__()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        assert failure.value.slug == "no-process"
-        assert len(os.listdir("/proc/self/fd")) == before
+        told = []
+        for spare in range(9):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (before + spare, limits[1]))
+            try:
+                async with Nursery.open():
+                    pass
+            except UserError as error:
+                told.append((error.slug, error.hint))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert len(os.listdir("/proc/self/fd")) == before
+            assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+        return told
 
-    asyncio.run(scenario())
+    told = asyncio.run(scenario())
+    assert 3 <= len(told) < 9
+    assert set(told) == {("no-process", "raise the limit on open files: ulimit -n")}
+
+
+@pytest.mark.parametrize("python", ["/no/such/python", "/etc/passwd", "/"])
+def test_a_python_that_cannot_be_started_is_no_question_of_limits(
+    python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", python)
+    with pytest.raises(UserError, match=f"cannot start {python}, the Python") as failure:
+        run(sh("true"))
+    assert failure.value.slug == "no-process"
+    assert "limit" not in failure.value.hint
 
 
 def test_without_a_place_for_its_directory_a_session_does_not_start(

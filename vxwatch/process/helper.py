@@ -122,7 +122,7 @@ def _descriptor_of(process: "subprocess.Popen[bytes]") -> int:
 
 def no_process(error: OSError) -> UserError:
     """What to say when it cannot be started."""
-    if error.filename is not None:
+    if error.filename == sys.executable:
         return UserError(
             "no-process",
             f"cannot start {sys.executable}, the Python that vx runs in: {error.strerror}",
