@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.key import server_fingerprint, task_key, without_secrets
+from vxwatch.cache.lockparts import LockParts
+from vxwatch.graph.affected import LOCKFILES
 
 if TYPE_CHECKING:
     from vxwatch.cache.files import FileIndex
@@ -50,6 +52,7 @@ class KeyRing:
         self._plan = plan
         secrets = plan.workspace.secrets
         self._environ = without_secrets(self._all, secrets, self._secret_key)
+        self._locks = LockParts(plan.workspace)
         self._keys.clear()
 
     def forget(self, tasks: "Iterable[TaskId]") -> None:
@@ -99,7 +102,11 @@ class KeyRing:
     def _files(self, task: "Task") -> "Mapping[str, str]":
         if task.inputs is None and not self._whole_projects:
             return {}
-        return self._index.inputs(task.id)
+        files = self._index.inputs(task.id)
+        for path in LOCKFILES.intersection(files):
+            if not _spells_out(task, path):
+                files[path] = self._locks.digest(path, files[path], task.project)
+        return files
 
     def _upstream(self, task_id: "TaskId") -> "dict[TaskId, str]":
         return {task: self._told(task) for task in self._plan.graph.dependencies[task_id]}
@@ -115,3 +122,8 @@ class KeyRing:
 
     def _task(self, task_id: "TaskId") -> "Task":
         return self._plan.workspace.task(task_id)
+
+
+def _spells_out(task: "Task", lockfile: str) -> bool:
+    """Whether the task itself asks for the lockfile, and so for all of it."""
+    return task.inputs is not None and lockfile in task.inputs.workspace_files
