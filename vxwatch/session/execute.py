@@ -6,6 +6,7 @@ attempts.
 """
 
 import asyncio
+import os
 import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 TIMED_OUT = 124
 """The exit code of a task that was ended by its timeout, as timeout(1) has it."""
 _LATE = "timed out after"
+_MOST_NAMED = 3
+_NOT_OBEYED = "remove it if you do not know it, or name it in sandbox.allow.write"
 
 
 def command_line(task: "Task", arguments: tuple[str, ...]) -> str:
@@ -61,22 +64,35 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
             if end is None:
                 end = await stop(session, task, live.tree)
     except LaunchError as error:
-        return Outcome(task.id, "failed", error.code, detail=error.message)
+        return Outcome(
+            task.id, "failed", error.code, detail=error.message, hint=error.hint
+        )
     except UserError as error:
         return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
     detail = _detail(end) or live.explain(end.code)
     if late:
         assert timeout is not None
         detail = f"{_LATE} {format_duration(timeout)}"
+    code, hint = TIMED_OUT if late else end.code, ""
+    if born := live.born():
+        code, detail, hint = code or 1, _born(session, born), _NOT_OBEYED
     return Outcome(
         task.id,
-        "failed" if late or end.code else "ran",
-        TIMED_OUT if late else end.code,
+        "failed" if code else "ran",
+        code,
         seconds=loop.time() - begun,
         detail=detail,
+        hint=hint,
         cpu=end.cpu,
         peak_rss=end.peak_rss,
     )
+
+
+def _born(session: "Session", paths: tuple[str, ...]) -> str:
+    """What appeared while a task ran, where a write grant alone does not open it."""
+    names = ", ".join(os.path.relpath(path, session.workspace.root) for path in paths[:_MOST_NAMED])
+    more = f" and {rest} more" if (rest := len(paths) - _MOST_NAMED) > 0 else ""
+    return f"{names}{more} appeared or changed, which only a grant that names it allows"
 
 
 def _cause(outcome: Outcome) -> str:
