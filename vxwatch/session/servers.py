@@ -152,7 +152,9 @@ class Server:
                 end = await stop(session, self.task, live.tree)
                 self.exit_code = end.code
         except LaunchError as error:
-            life.outcome = Outcome(task.id, "failed", error.code, detail=error.message)
+            life.outcome = Outcome(
+                task.id, "failed", error.code, detail=error.message, hint=error.hint
+            )
         except UserError as error:
             life.outcome = Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         except Exception as fault:  # noqa: BLE001 - raised when everything has ended in its turn
