@@ -54,7 +54,7 @@ class Sandbox:
     absolute or beginning with `~`; the same in `deny_read` and `deny_write`, which take back.
     `unix_sockets` is None where the task can make no unix socket; else the paths of those of the
     host that it may use beside its own. `network` and `deny_network` hold canonical host
-    patterns.
+    patterns. What the `ignore_` fields name is denied without being told.
     """
 
     read: tuple[str, ...] = ()
@@ -65,6 +65,9 @@ class Sandbox:
     deny_network: tuple[str, ...] = ()
     deny_read: tuple[str, ...] = ()
     deny_write: tuple[str, ...] = ()
+    ignore_read: tuple[str, ...] = ()
+    ignore_write: tuple[str, ...] = ()
+    ignore_network: tuple[str, ...] = ()
     unix_sockets: tuple[str, ...] | None = None
     pty: bool = False
     git_config: bool = False

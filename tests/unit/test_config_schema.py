@@ -37,6 +37,7 @@ workspace_files = ["reports/*.xml"]
 [tasks.build.sandbox]
 allow = { read = ["."], write = ["dist/", "../.git/"], unix_sockets = true, pty = true, git_config = true, network = true }
 deny = { read = [".env*"], write = ["dist/keep"], network = ["a.example"] }
+ignore = { read = [".git"], write = ["~/.x/"], network = ["b.example:443"] }
 weaker_when_nested = true
 
 [tasks.dev]
@@ -113,6 +114,9 @@ def test_every_field_arrives() -> None:
             deny_network=("a.example",),
             deny_read=(".env*",),
             deny_write=("dist/keep",),
+            ignore_read=(".git",),
+            ignore_write=("~/.x/",),
+            ignore_network=("b.example:443",),
             unix_sockets=(),
             pty=True,
             git_config=True,
@@ -214,7 +218,7 @@ REFUSED_BY_BOTH = [
     (task("persistent.restart_on_dependencies = 1"), "restart_on_dependencies", "true or false"),
     (task("persistent = {}\ncache = { inputs = [] }"), "tasks.t.cache", "has no cache"),
     (task("persistent = {}\ntimeout = '1s'"), "tasks.t.timeout", "ready_timeout bounds the time"),
-    (task("sandbox = []"), "tasks.t.sandbox", "expected a table with allow, deny or"),
+    (task("sandbox = []"), "tasks.t.sandbox", "expected a table with allow, deny, ignore or"),
     (task("sandbox.allow.read = ['!a']"), "tasks.t.sandbox.allow.read[0]", "takes nothing back"),
     (task("sandbox.allow.read = ['']"), "tasks.t.sandbox.allow.read[0]", "a path or a glob"),
     (task("sandbox.allow.read = ['~x/a']"), "tasks.t.sandbox.allow.read[0]", "your own home"),
@@ -242,6 +246,8 @@ REFUSED_BY_BOTH = [
     (task("sandbox.allow.network = ['']"), "allow.network[0]", "a host"),
     (task("sandbox.allow.network = ['a.example', '*.com']"), "network[1]", "too wide"),
     (task("sandbox.allow.network = ['https://a.example/']"), "network[0]", "without a scheme"),
+    (task("sandbox.ignore.write = ['!x']"), "sandbox.ignore.write[0]", "takes nothing back"),
+    (task("sandbox.ignore.network = ['http://x']"), "ignore.network[0]", "without a scheme"),
     (task("sandbox.deny.network = true"), "deny.network", "a list of hosts"),
     (task("sandbox.allow.local_binding = [1]"), "local_binding", "only the ports of a persistent"),
     (task("sandbox.allow.host_ports = [1, 1]"), "host_ports[1]", "1 is listed twice"),

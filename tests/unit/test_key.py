@@ -70,6 +70,7 @@ def test_a_key_is_128_bits_and_the_same_for_the_same() -> None:
         {"sandbox": Sandbox(read=(".",), write=("dist/",), host_ports=(5432,))},
         {"sandbox": Sandbox(read=(".",), write=("dist/",), network=("a.example",))},
         {"sandbox": Sandbox(read=(".",), write=("dist/",), deny_network=("a.example",))},
+        {"sandbox": Sandbox(read=(".",), write=("dist/",), ignore_write=("*.lock",))},
     ],
 )
 def test_what_can_change_the_result_moves_the_key(fields: dict[str, Any]) -> None:

@@ -139,6 +139,9 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, object]:
         "sandbox.deny_network": sorted(sandbox.deny_network) or None,
         "sandbox.deny_read": sorted(sandbox.deny_read) or None,
         "sandbox.deny_write": sorted(sandbox.deny_write) or None,
+        "sandbox.ignore_read": sorted(sandbox.ignore_read) or None,
+        "sandbox.ignore_write": sorted(sandbox.ignore_write) or None,
+        "sandbox.ignore_network": sorted(sandbox.ignore_network) or None,
         "sandbox.unix_sockets": None
         if sandbox.unix_sockets is None
         else sorted(sandbox.unix_sockets),

@@ -15,14 +15,16 @@ Fields = Mapping[str, Any]
 """A checked table: the known fields that it has, as the model holds them."""
 
 _HOST = r"^(\*\.(?=[^.]+\.[^.]))?[^\s*/@?#]+$"
+_PARTS = frozenset({"allow", "deny", "ignore"})
 _OF_GIT = re.compile(r"(^|/)\.git(/|$)")
 
 
 def make_sandbox(fields: Fields) -> model.Sandbox:
     """The sandbox of a task from its checked table."""
-    named = {name: value for name, value in fields.items() if name not in {"allow", "deny"}}
-    deny = {f"deny_{name}": value for name, value in fields.get("deny", {}).items()}
-    return model.Sandbox(**fields.get("allow", {}), **deny, **named)
+    named = {name: value for name, value in fields.items() if name not in _PARTS}
+    for part in _PARTS - {"allow"}:
+        named |= {f"{part}_{name}": value for name, value in fields.get(part, {}).items()}
+    return model.Sandbox(**fields.get("allow", {}), **named)
 
 
 def check_sandbox(task: Fields, at: At, faults: Faults) -> None:
@@ -200,10 +202,18 @@ _DENY = Table(
         "network": (_Hosts(every=False), "hosts taken back from all that network grants"),
     }
 )
+_IGNORE = Table(
+    {
+        "read": (ListOf(_PATH), "paths or globs whose refused reads do not fail the task"),
+        "write": (ListOf(_PATH), "paths or globs whose refused writes do not fail the task"),
+        "network": (_Hosts(every=False), "hosts to which refused connections do not fail the task"),
+    }
+)
 SANDBOX = Table(
     {
         "allow": (_ALLOW, "what the task may touch"),
         "deny": (_DENY, "what is taken back, applied last"),
+        "ignore": (_IGNORE, "what is refused without failing the task"),
         "weaker_when_nested": (
             Boolean(),
             "run in a container that allows no /proc of the sandbox's own, with that of the container",
