@@ -7,7 +7,7 @@ What a box needed outside of itself (descriptors, placeholders, ports) is taken 
 import errno
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
@@ -138,6 +138,10 @@ class Box:
     def born(self) -> tuple[str, ...]:
         """Absolute paths of what vx or other tools obey and that appeared where the task may write."""
         return self._seen.before.found()
+
+    def when_closed(self, tell: Callable[[], None]) -> None:
+        """Call this when the box is closed, before anything is taken back."""
+        self._lent.callback(tell)
 
     async def close(self) -> None:
         """Take back what the box needed: its tree is gone, or never was."""

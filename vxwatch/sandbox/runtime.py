@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
+from vxwatch.sandbox.births import Mark, mark
 from vxwatch.sandbox.boxes import Box, BoxMaker
 from vxwatch.sandbox.diagnosis import Verdict
 from vxwatch.sandbox.probe import find_programs, probe
 
 if TYPE_CHECKING:
+    from vxwatch.model import TaskId
     from vxwatch.process.nursery import Nursery
 
 
@@ -31,6 +33,8 @@ class SandboxRuntime:
         self._asking = asyncio.Lock()
         self._verdict: Verdict | None = None
         self._maker: BoxMaker | None = None
+        self._live: dict[Box, TaskId] = {}
+        self._born: dict[str, tuple[TaskId, Mark]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,4 +84,22 @@ class SandboxRuntime:
             programs = find_programs(self._environ, self._workspace.root)
             assert not isinstance(programs, Verdict)
             self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
-        return await self._maker.make(task, command, environment, stdin)
+        box = await self._maker.make(task, command, environment, stdin)
+        self._live[box] = task.id
+        box.when_closed(lambda: self._end(box))
+        return box
+
+    def _end(self, box: Box) -> None:
+        task = self._live.pop(box)
+        self._born.update((path, (task, mark(path))) for path in box.born())
+
+    def held(self) -> "dict[str, TaskId]":
+        """What tasks made that vx and other tools would obey, by absolute path, and who made it.
+
+        As long as the task runs, that is whatever appears there; afterwards, until it is changed
+        or removed.
+        """
+        held = {path: task for path, (task, seen) in self._born.items() if mark(path) == seen}
+        for box, task in self._live.items():
+            held.update(dict.fromkeys(box.born(), task))
+        return held

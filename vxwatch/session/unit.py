@@ -25,13 +25,15 @@ class Unit:
     """A task whose tree is alive, in a box or not.
 
     `explain` says what its box has to do with an exit code, `replaced` names a path that the
-    box shows as it was before something else came to its place.
+    box shows as it was before something else came to its place, and `born` what appeared in it
+    that a write grant does not open.
     """
 
     task: "Task"
     tree: "Tree"
     explain: Callable[[int], str] = lambda _: ""
     replaced: Callable[[], str | None] = lambda: None
+    born: Callable[[], tuple[str, ...]] = lambda: ()
 
 
 @asynccontextmanager
@@ -66,7 +68,7 @@ async def unit(
             try:
                 async with _tree(session, task, box.launch, on_output) as tree:
                     await box.open(tree)
-                    yield Unit(task, tree, box.explain, box.replaced)
+                    yield Unit(task, tree, box.explain, box.replaced, box.born)
             finally:
                 await box.close()
     finally:

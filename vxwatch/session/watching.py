@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Refused, RunStarted, Watching
 from vxwatch.graph.places import Owners
-from vxwatch.session.configs import ConfigFiles
+from vxwatch.session.configs import NAMES, ConfigFiles
 from vxwatch.session.cycle import Cycle
 from vxwatch.session.planning import Plan, make_plan
 from vxwatch.session.race import race
@@ -55,6 +55,7 @@ class Watch:
         self._refused: UserError | None = None
         self._returned: frozenset[str] = frozenset()
         self._renewed: set[TaskId] = set()
+        self._kept_out: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Watch, run the first cycle, then react until cancelled."""
@@ -90,7 +91,7 @@ class Watch:
         return ChangeFeed(watcher, root, self._refresh, self._rescan, self._note, quiet=quiet)
 
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
-        configs = self._configs.changed(paths)
+        configs = self._to_load(self._configs.changed(paths))
         changed = self._look(lambda: self._session.index.refresh(paths), configs)
         if any(path.rpartition("/")[2] == RULES for path in paths):
             self._feed.replace(self._territory.scope())
@@ -98,8 +99,29 @@ class Watch:
         return changed | frozenset(paths) if self._broken else changed
 
     def _rescan(self, tree: str) -> frozenset[str]:
-        configs = self._configs.rescan(tree)
+        configs = self._to_load(self._configs.rescan(tree))
         return self._look(lambda: self._session.index.rescan(tree), configs)
+
+    def _to_load(self, configs: frozenset[str]) -> frozenset[str]:
+        """These without what a task made in its sandbox, with what the user saved of that since."""
+        held = self._held()
+        known = self._kept_out
+        self._kept_out = (known | configs).intersection(held)
+        for path in sorted(self._kept_out - known):
+            self._note(
+                f"{path} is not loaded: it appeared where {held[path]} may write in its sandbox",
+                "save it when that task has ended, or restart vx",
+            )
+        return (configs - held.keys()) | (known - held.keys())
+
+    def _held(self) -> "dict[str, TaskId]":
+        root = self._session.workspace.root
+        held = self._session.sandbox.held().items()
+        return {
+            os.path.relpath(path, root): task
+            for path, task in held
+            if os.path.basename(path) in NAMES and os.path.lexists(path)
+        }
 
     def _look(self, look: Callable[[], frozenset[str]], configs: frozenset[str]) -> frozenset[str]:
         """What changed; what cannot be judged now is covered by loading all anew with the next."""
@@ -207,6 +229,7 @@ class Watch:
         try:
             while True:
                 self._moved = False
+                self._refuse_the_held()
                 plan = make_plan(
                     session.options,
                     lambda error: session.emit(Refused(error)),
@@ -226,6 +249,14 @@ class Watch:
         self._broken = False
         self._take_up(plan)
         return True
+
+    def _refuse_the_held(self) -> None:
+        for path, task in self._held().items():
+            raise UserError(
+                "config-from-sandbox",
+                f"{path} appeared where {task} may write in its sandbox, so vx loads nothing now",
+                "remove it, save it when that task has ended, or restart vx",
+            )
 
     def _look_for_the_root(self) -> None:
         """Wait for a root that is gone: no event tells of that while we stand in it."""
