@@ -50,7 +50,7 @@ class LockParts:
         if lock is None:
             return None
         parts = {
-            project.name: _digest(lock.part(self._around(project)))
+            project.name: lock.part([project.dir] if lock.linked else self._around(project))
             for project in self._workspace.projects.values()
         }
         if not manifests:  # or they would have to be part of the stamp

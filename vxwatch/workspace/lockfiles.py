@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
+
 from vxwatch.workspace.dependencies import joined
 
 Raw = Mapping[str, Any]
@@ -21,6 +23,7 @@ Wanted = Iterable[tuple[str, str]]
 
 _FIELDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _INSTALLED = "node_modules/"
+_MASK = (1 << 128) - 1
 
 
 @dataclass(slots=True)
@@ -29,25 +32,40 @@ class Lock:
 
     `says` tells what is pinned under a key, `leads` which keys that one depends on. `starts`
     holds the keys that the project of a directory ("" for the root) depends on itself.
-    `common` concerns all.
+    `common` concerns all. `linked` says that it leads from project to project, too.
     """
 
     common: str = ""
+    linked: bool = True
     says: dict[str, str] = field(default_factory=dict)
     leads: dict[str, list[str]] = field(default_factory=dict)
     starts: dict[str, list[str]] = field(default_factory=dict)
+    _hashes: dict[str, int] = field(default_factory=dict)
 
     def part(self, directories: Iterable[str]) -> str:
-        """All that is pinned for the projects of these directories and for the root."""
+        """A hash of all that is pinned for the projects of these directories and for the root."""
+        found = self.reached(directories)
+        # A sum, because it needs no order: sorting would cost more than all else.
+        total = sum(self._hash(key) for key in found) & _MASK
+        return xxh3_128_hexdigest(f"{len(found)} {total:x} {self.common}".encode())
+
+    def reached(self, directories: Iterable[str]) -> set[str]:
+        """The keys of all that these projects and the root depend on, however far."""
         ahead = [key for place in ("", *directories) for key in self.starts.get(place, ())]
         found = set(ahead)
         while ahead:
-            fresh = [key for key in self.leads.get(ahead.pop(), ()) if key not in found]
-            found.update(fresh)
-            ahead += fresh
-        return "\n".join(
-            (self.common, *(f"{key} {self.says.get(key, '')}" for key in sorted(found)))
-        )
+            for key in self.leads.get(ahead.pop(), ()):
+                if key not in found:
+                    found.add(key)
+                    ahead.append(key)
+        return found
+
+    def _hash(self, key: str) -> int:
+        known = self._hashes.get(key)
+        if known is None:
+            says = f"{key} {self.says.get(key, '')}".encode("utf-8", "surrogateescape")
+            known = self._hashes[key] = xxh3_128_intdigest(says)
+        return known
 
 
 def read_lock(name: str, text: str, wanted: Callable[[str], Raw], places: Iterable[str]) -> Lock:
@@ -146,7 +164,7 @@ def _berry(raw: Raw) -> Lock:
 
 
 def _yarn(text: str, manifests: Mapping[str, Raw]) -> Lock:
-    lock = Lock(common="1")
+    lock = Lock(common="1", linked=False)
     entries = dict(_yarn_entries(text))
     keys = {one: key for key in entries for one in key.split(", ")}
     named = _by_name(keys)
