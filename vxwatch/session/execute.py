@@ -8,6 +8,7 @@ attempts.
 import asyncio
 import os
 import shlex
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -52,9 +53,9 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
     loop = asyncio.get_running_loop()
     begun = loop.time()
 
-    async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+    def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> Awaitable[None] | None:
         session.emit(TaskOutput(task.id, stream, data))
-        await session.emit.drained()
+        return session.emit.drained()
 
     timeout = task.timeout if task.timeout is not None else session.workspace.timeout
     try:
@@ -64,9 +65,7 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
             if end is None:
                 end = await stop(session, task, live.tree)
     except LaunchError as error:
-        return Outcome(
-            task.id, "failed", error.code, detail=error.message, hint=error.hint
-        )
+        return Outcome(task.id, "failed", error.code, detail=error.message, hint=error.hint)
     except UserError as error:
         return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
     detail = _detail(end) or live.explain(end.code)
