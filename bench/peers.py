@@ -14,7 +14,10 @@ import sys
 
 import measure
 
-PINNED = {"nodemon": "3.1.14", "turbo": "2.11.11"}
+PINNED = {"nodemon": "3.1.14", "turbo": "2.11.11", "srt": "0.0.83"}
+PACKAGES = {"srt": "@anthropic-ai/sandbox-runtime"}
+"""What npm calls a peer whose command has another name."""
+
 HOME = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".peers")
 
 
@@ -46,7 +49,9 @@ def main() -> None:
     if find("npm") is None:
         print("no npm here: the peers that come from it will be left out")
         return
-    missing = [f"{name}@{pin}" for name, pin in PINNED.items() if find(name) is None]
+    missing = [
+        f"{PACKAGES.get(name, name)}@{pin}" for name, pin in PINNED.items() if find(name) is None
+    ]
     if missing:
         os.makedirs(HOME, exist_ok=True)
         options = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]

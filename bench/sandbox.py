@@ -7,6 +7,8 @@ with a read and a write grant, run `sh -c true` in it, and take the box back. A 
 the same namespaces and ten mounts; "the same box, bare" is the very bubblewrap call that vx makes,
 with all mounts of its policy, made without vx. They, and the command without any sandbox, run in
 turns. The first ratio says what vx's policy and vx cost together, the second what vx alone does.
+`srt` (npm: @anthropic-ai/sandbox-runtime), where peers.py installed it, is called as a command, as
+its users do, so with its own start.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import measure
+import peers
 import workspace
 
 from vxwatch.model import Task, Workspace
@@ -130,6 +133,8 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
             "the same box, bare": lambda: vx.same_box(project.tasks["boxed"]),
             "vx, sandboxed": lambda: _timed(vx.boxed(project.tasks["boxed"])),
         }
+        if srt := peers.find("srt"):
+            cases["srt"] = lambda: asyncio.to_thread(measure.run_time, [srt, COMMAND])
         taken: dict[str, list[float]] = {name: [] for name in cases}
         for number in range(rounds + 1):
             for name, case in cases.items():

@@ -28,6 +28,11 @@ def _start() -> int:
 
         sys.stdout.write(f"vx {__version__}\n")
         return 0
+    if sys.argv[1:2] == ["run"]:
+        from vxwatch.cli.nothing import answered
+
+        if answered(sys.argv[1:]):
+            return 0
     from vxwatch.cli.app import start
 
     return start()
