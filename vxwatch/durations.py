@@ -15,9 +15,17 @@ EXPECTED = '"500ms", "30s", "2m" or "1h"'
 PATTERN = r"0|([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)"
 """The text of a duration as a regular expression, also for the JSON Schema."""
 
+EXPECTED_AGE = '"12h", "30d" or "2w"'
+"""Ages as examples, for messages and docs."""
+
+AGE_PATTERN = r"0|([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)"
+"""The text of an age as a regular expression, also for the JSON Schema."""
+
 _SECOND = 1000  # milliseconds
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_AGES = {**_SECONDS, "d": 86_400.0, "w": 604_800.0}
 _TEXT = re.compile(PATTERN)
+_AGE = re.compile(AGE_PATTERN)
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -34,6 +42,18 @@ def parse_duration(value: object) -> float:
     if seconds > LONGEST:
         raise ValueError(f"expected at most {format_duration(LONGEST)}: no timer holds more")
     return seconds
+
+
+def parse_age(value: object) -> float:
+    """The seconds of an age: a duration, or days ("30d") or weeks ("2w"), of any length.
+
+    Raises `ValueError` that says what is expected.
+    """
+    text = str(value) if isinstance(value, str | int | float) else ""
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected an age: {EXPECTED_AGE}")
+    return float(match[1]) * _AGES[match[2]] if match[1] else 0.0
 
 
 def format_duration(seconds: float) -> str:

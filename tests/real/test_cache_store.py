@@ -14,7 +14,7 @@ from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Log
 from vxwatch.cache.manifest import pack
 from vxwatch.cache.outputs import Outputs
-from vxwatch.cache.store import ARTIFACTS, TEMPORARY, Entry, Store
+from vxwatch.cache.store import ARTIFACTS, TEMPORARY, Entry, Store, unpack_presence
 from vxwatch.model import Globs, Project
 
 
@@ -61,19 +61,23 @@ def test_what_was_saved_is_found(store: Store, root: str) -> None:
     assert entry.chunks() == [("stdout", b"said\n")]
     with store.artifact(entry) as file:
         assert file is not None
-    key, presence = store.presences(root)["app#build"]
+    key, stamps = store.presences(root)["app#build"]
+    presence = unpack_presence(stamps)
     assert key == "k"
+    assert presence is not None
     assert {*presence.paths} == {"dist", "dist/a"}
     assert os.listdir(f"{store.directory}/{TEMPORARY}") == []
 
 
 def test_what_is_on_disk_is_forgotten_and_noted(store: Store, root: str) -> None:
     save(store, root, "k")
-    _, presence = store.presences(root)["app#build"]
+    _, stamps = store.presences(root)["app#build"]
+    presence = unpack_presence(stamps)
+    assert presence is not None
     store.forget(root, "app#build")
     assert store.presences(root) == {}
     store.note(root, "app#build", "k", presence)
-    assert store.presences(root) == {"app#build": ("k", presence)}
+    assert store.presences(root) == {"app#build": ("k", stamps)}
     assert store.presences("/other") == {}
 
 

@@ -36,6 +36,8 @@ CREATE TABLE results (
   run INTEGER NOT NULL, task TEXT NOT NULL, key TEXT, status TEXT NOT NULL, code INTEGER,
   started INTEGER NOT NULL, seconds REAL NOT NULL, cpu REAL NOT NULL, rss INTEGER NOT NULL,
   attempts INTEGER NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE durations (
+  root TEXT NOT NULL, task TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (root, task));
 CREATE INDEX results_run ON results (run);
 CREATE INDEX results_task ON results (task, started);
 """

@@ -180,16 +180,24 @@ def _save(places: Places, path: str, status: os.stat_result, writer: ArchiveWrit
 def _read_file(places: Places, path: str, status: os.stat_result, sink: Sink) -> str:
     """Read a file that must be the one that was seen, and stay so; the digest of its bytes."""
     hasher = xxhash.xxh3_128()
+    for data in _pieces(places, path, status):
+        sink(data)
+        hasher.update(data)
+    return hasher.hexdigest()
+
+
+def _pieces(places: Places, path: str, status: os.stat_result) -> Iterator[bytes]:
     size = 0
-    with places.reading(path) as handle:
-        while size <= status.st_size and (data := os.read(handle, CHUNK)):
-            sink(data)
-            hasher.update(data)
-            size += len(data)
-        after = os.fstat(handle)
+    try:
+        with places.reading(path) as handle:
+            while size <= status.st_size and (data := os.read(handle, CHUNK)):
+                size += len(data)
+                yield data
+            after = os.fstat(handle)
+    except OSError as error:
+        raise CannotSaveError(f"its output {path} cannot be read: {error.strerror}") from None
     if size != status.st_size or stamp_of(after) != stamp_of(status):
         raise CannotSaveError(f"its output {path} changed while it was saved")
-    return hasher.hexdigest()
 
 
 def _is_there(places: Places, item: Item, tree: Tree, known: Presence) -> bool:

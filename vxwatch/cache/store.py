@@ -131,17 +131,16 @@ class Store:
                 found[entry.key] = entry
         return found
 
-    def presences(self, root: str) -> dict[TaskId, tuple[str, Presence]]:
+    def presences(self, root: str) -> dict[TaskId, tuple[str, bytes]]:
         """For the tasks of the workspace at `root`: the key and the stamps of what is on disk.
 
-        Tasks are `spelled`. What is damaged is left out.
+        Tasks are `spelled`; the stamps are packed (`unpack_presence`).
         """
         with self.reading() as connection:
             rows = connection.execute(
                 "SELECT task, key, stamps FROM present WHERE root = ?", (spelled(root),)
             ).fetchall()
-        known = ((task, key, _presence(stamps)) for task, key, stamps in rows)
-        return {task: (key, presence) for task, key, presence in known if presence is not None}
+        return {task: (key, stamps) for task, key, stamps in rows}
 
     def forget(self, root: str, task: TaskId) -> None:
         """The outputs of the task are about to change: nothing is known of them."""
@@ -272,7 +271,7 @@ def _note(
 ) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO present (root, task, key, stamps) VALUES (?,?,?,?)",
-        (spelled(root), spelled(task), key, _stamps(presence)),
+        (spelled(root), spelled(task), key, pack_presence(presence)),
     )
 
 
@@ -304,7 +303,7 @@ def spelled(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _stamps(presence: Presence) -> bytes:
+def pack_presence(presence: Presence) -> bytes:
     """A presence as bytes, under a digest: a damaged one would prove what is not so."""
     words = [str(presence.at)]
     for path, (stamp, content) in presence.paths.items():
@@ -313,7 +312,7 @@ def _stamps(presence: Presence) -> bytes:
     return xxhash.xxh3_128_digest(body) + body
 
 
-def _presence(data: bytes) -> Presence | None:
+def unpack_presence(data: bytes) -> Presence | None:
     """The presence in the bytes; None if they are damaged."""
     head, body = data[:_DIGEST], data[_DIGEST:]
     if xxhash.xxh3_128_digest(body) != head or not body:

@@ -1,0 +1,194 @@
+"""What ran when, how it ended, and what its key was made of.
+
+Written a few rows at a time, since a run must not wait for it; a crash may lose the last of
+them. Keys are recorded with what they fold, so that two of them can be compared later.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+
+from vxwatch.cache.key import Key
+from vxwatch.cache.store import Store, spelled
+from vxwatch.events import Outcome
+from vxwatch.model import TaskId
+
+_MOST_WAITING = 64
+_SECOND = 1_000_000_000
+_LEVEL = 1
+_NEVER = 1 << 62
+_OF_RUN = """
+SELECT task, key, status, code, started, seconds, cpu, rss, attempts, detail
+FROM results WHERE run = ? ORDER BY rowid
+"""
+_LAST = """
+SELECT task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail
+FROM results JOIN runs ON runs.id = run
+WHERE root = ? AND task = ? AND key IS NOT NULL AND run < ? ORDER BY results.rowid DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of vx in a workspace. `started` is in nanoseconds of the wall clock.
+
+    `seconds` is None while it lasts, and where it ended without saying so.
+    """
+
+    id: int
+    command: str
+    started: int
+    seconds: float | None
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a task ended in a run; `key` is None where none was made."""
+
+    task: TaskId
+    key: str | None
+    status: str
+    code: int | None
+    started: int
+    seconds: float
+    cpu: float
+    rss: int
+    attempts: int
+    detail: str
+
+
+class Recorder:
+    """Writes down one run while it goes on. Every method may raise `CacheError`."""
+
+    def __init__(self, store: Store, root: str, command: str) -> None:
+        """`command` must not hold the value of a secret."""
+        self._store = store
+        self._root = spelled(root)
+        self._begun = store.clock()
+        self._waiting: list[tuple[Any, ...]] = []
+        self._keys: dict[str, bytes] = {}
+        self._known: set[str] = set()
+        self._seconds: dict[str, float] = {}
+        with store.changing() as connection:
+            self.id = connection.execute(
+                "INSERT INTO runs (root, command, started) VALUES (?,?,?)",
+                (self._root, spelled(command), self._begun),
+            ).lastrowid
+
+    def ended(self, outcome: Outcome, key: Key | None, started: int) -> None:
+        """A task ended; texts of the outcome must not hold the value of a secret."""
+        if key is not None and key.hex not in self._known and outcome.status in ("ran", "failed"):
+            self._known.add(key.hex)
+            self._keys[key.hex] = _packed(key)
+        if outcome.status == "ran":
+            self._seconds[spelled(outcome.task)] = outcome.seconds
+        self._waiting.append(
+            (
+                *(self.id, spelled(outcome.task), None if key is None else key.hex, outcome.status),
+                *(outcome.code, started, outcome.seconds, outcome.cpu, outcome.peak_rss),
+                *(outcome.attempts, spelled(outcome.detail)),
+            )
+        )
+        if len(self._waiting) >= _MOST_WAITING or outcome.status == "failed":
+            self.flush()
+
+    def flush(self) -> None:
+        """Write down what waits."""
+        now = self._store.clock()
+        with self._store.changing() as connection:
+            connection.executemany(
+                "INSERT INTO results VALUES (?,?,?,?,?,?,?,?,?,?,?)", self._waiting
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO components VALUES (?,?,?)",
+                [(name, now, data) for name, data in self._keys.items()],
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO durations VALUES (?,?,?)",
+                [(self._root, task, seconds) for task, seconds in self._seconds.items()],
+            )
+        for written in (self._waiting, self._keys, self._seconds):
+            written.clear()
+
+    def end(self, signal: int | None) -> None:
+        """The run is over."""
+        self.flush()
+        seconds = (self._store.clock() - self._begun) / _SECOND
+        with self._store.changing() as connection:
+            connection.execute(
+                "UPDATE runs SET seconds = ?, signal = ? WHERE id = ?", (seconds, signal, self.id)
+            )
+
+
+def runs(store: Store, root: str, most: int = 20) -> list[Run]:
+    """The last runs of the workspace at `root`, the latest first."""
+    with store.reading() as connection:
+        rows = connection.execute(
+            "SELECT id, command, started, seconds, signal FROM runs WHERE root = ?"
+            " ORDER BY id DESC LIMIT ?",
+            (spelled(root), most),
+        ).fetchall()
+    return [Run(*row) for row in rows]
+
+
+def results(store: Store, run: int) -> list[Result]:
+    """How the tasks of a run ended, in that order."""
+    with store.reading() as connection:
+        rows = connection.execute(_OF_RUN, (run,)).fetchall()
+    return [Result(*row) for row in rows]
+
+
+def last_result(store: Store, root: str, task: TaskId, before: int | None = None) -> Result | None:
+    """How the task ended when it was last looked at (before the run of that id) and had a key."""
+    with store.reading() as connection:
+        latest = before if before is not None else _NEVER
+        row = connection.execute(_LAST, (spelled(root), spelled(task), latest)).fetchone()
+    return None if row is None else Result(*row)
+
+
+def components(store: Store, key: str) -> dict[str, str] | None:
+    """What a key was made of, by name (`Key.components`); None if that is not known."""
+    with store.reading() as connection:
+        row = connection.execute("SELECT data FROM components WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    try:
+        text = zstandard.ZstdDecompressor().decompress(row[0])
+        found: dict[str, str] = json.loads(text)
+    except (zstandard.ZstdError, ValueError):
+        return None
+    return found
+
+
+def durations(store: Store, root: str) -> dict[TaskId, float]:
+    """The seconds that the tasks of the workspace took when they last succeeded; `spelled` names."""
+    with store.reading() as connection:
+        return dict(
+            connection.execute(
+                "SELECT task, seconds FROM durations WHERE root = ?", (spelled(root),)
+            )
+        )
+
+
+def flaky(store: Store, keys: Mapping[TaskId, str]) -> set[TaskId]:
+    """Those of the tasks that failed and passed on the same key, which these are."""
+    found: set[TaskId] = set()
+    with store.reading() as connection:
+        for task, key in keys.items():
+            rows = connection.execute(
+                "SELECT DISTINCT status FROM results WHERE task = ? AND key = ?"
+                " AND status IN ('ran', 'failed')",
+                (spelled(task), key),
+            ).fetchall()
+            if len(rows) > 1:
+                found.add(task)
+    return found
+
+
+def _packed(key: Key) -> bytes:
+    text = json.dumps(key.components)
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(text.encode())

@@ -1,0 +1,141 @@
+"""Takes out of a cache what is old or too much, the longest unused first.
+
+Goes in small steps, so that others save and restore meanwhile. What a process is reading just
+then stays readable to it. What crashes left behind goes, too.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vxwatch.cache.database import told
+from vxwatch.cache.store import ARTIFACTS, SUFFIX, TEMPORARY, Store
+
+OLDER_THAN = 30 * 86_400.0
+"""Seconds that an entry is kept unused where nobody says otherwise."""
+
+MAX_SIZE = 10 << 30
+"""Bytes that a cache may take where nobody says otherwise."""
+
+_STEP = 64
+_SECOND = 1_000_000_000
+_SIZE = "size + length(items) + length(log)"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Some entries, and the bytes that they take."""
+
+    entries: int = 0
+    size: int = 0
+
+
+def total(store: Store) -> Amount:
+    """What the cache holds; an artifact that entries share counts once. Raises `CacheError`."""
+    with store.reading() as connection:
+        entries, rest = connection.execute(
+            "SELECT count(*), total(length(items) + length(log)) FROM entries"
+        ).fetchone()
+        shared = connection.execute(
+            "SELECT total(size) FROM (SELECT max(size) AS size FROM entries"
+            " WHERE artifact IS NOT NULL GROUP BY artifact)"
+        ).fetchone()[0]
+    return Amount(entries, int(rest + shared))
+
+
+def prune(
+    store: Store, older_than: float | None, max_size: int | None, *, dry: bool = False
+) -> Amount:
+    """Remove the entries unused for `older_than` seconds, then the oldest above `max_size` bytes.
+
+    None sets no limit. `dry`: only say what would go. Raises `CacheError`.
+    """
+    keys = list(_outdated(store, older_than, max_size))
+    before = total(store)
+    if dry:
+        return Amount(len(keys), before.size - _left(store, keys))
+    for at in range(0, len(keys), _STEP):
+        with store.changing():
+            for key in keys[at : at + _STEP]:
+                store.drop(key)
+    _tidy(store, older_than)
+    return Amount(len(keys), max(0, before.size - total(store).size))
+
+
+def due(store: Store, older_than: float | None, max_size: int | None) -> bool:
+    """Whether there is anything to prune, as far as one look tells. Raises `CacheError`."""
+    return any(True for _ in _outdated(store, older_than, max_size))
+
+
+def _outdated(store: Store, older_than: float | None, max_size: int | None) -> Iterator[str]:
+    """The keys to remove."""
+    with store.reading() as connection:
+        rows = connection.execute(
+            f"SELECT key, used, artifact, {_SIZE} FROM entries ORDER BY used DESC, key"  # noqa: S608 - a constant
+        ).fetchall()
+    oldest = 0 if older_than is None else store.clock() - int(older_than * _SECOND)
+    size = 0
+    kept: set[str] = set()
+    for key, used, artifact, own in rows:
+        if artifact not in kept:
+            size += own
+        if used < oldest or (max_size is not None and size > max_size):
+            yield key
+        elif artifact is not None:
+            kept.add(artifact)
+
+
+def _left(store: Store, gone: list[str]) -> int:
+    with store.reading() as connection:
+        rows = connection.execute(f"SELECT key, artifact, {_SIZE} FROM entries").fetchall()  # noqa: S608 - a constant
+    missing = {*gone}
+    sizes = {artifact or key: size for key, artifact, size in rows if key not in missing}
+    return sum(sizes.values())
+
+
+def _tidy(store: Store, older_than: float | None) -> None:
+    """Remove what no entry needs: what crashes left, and the history of what is gone."""
+    with told(store.directory):
+        for path in _files(f"{store.directory}/{TEMPORARY}"):
+            _remove_if_left(path)
+        for path in _files(f"{store.directory}/{ARTIFACTS}"):
+            artifact = os.path.basename(path).removesuffix(SUFFIX)
+            with store.changing() as connection:
+                store.release(connection, artifact)
+    with store.changing() as connection:
+        if older_than is not None:
+            oldest = (store.clock() - int(older_than * _SECOND),)
+            connection.execute("DELETE FROM runs WHERE started < ?", oldest)
+            connection.execute("DELETE FROM results WHERE run NOT IN (SELECT id FROM runs)")
+            connection.execute(
+                "DELETE FROM components WHERE made < ? AND key NOT IN (SELECT key FROM entries)"
+                " AND key NOT IN (SELECT key FROM results WHERE key IS NOT NULL)",
+                oldest,
+            )
+        for (root,) in connection.execute("SELECT DISTINCT root FROM present").fetchall():
+            if not os.path.isdir(root):
+                connection.execute("DELETE FROM present WHERE root = ?", (root,))
+                connection.execute("DELETE FROM durations WHERE root = ?", (root,))
+    with store.reading() as connection:
+        connection.execute("PRAGMA incremental_vacuum").fetchall()
+
+
+def _files(directory: str) -> Iterator[str]:
+    for place, _, names in os.walk(directory):
+        for name in names:
+            yield f"{place}/{name}"
+
+
+def _remove_if_left(path: str) -> None:
+    """Remove a temporary file that nobody holds: who writes one holds its lock."""
+    with contextlib.suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)

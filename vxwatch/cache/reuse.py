@@ -1,0 +1,281 @@
+"""What a workspace has of its tasks' results: found again, put back, or taken in.
+
+The way to use it, for a task that `is_kept`:
+
+    reused = cache.reuse(task, key)         # on disk already, or restored: nothing needs to run
+    if reused is None:
+        cache.prepare(task)                 # its old outputs go
+        ...                                 # run it
+        with cache.capture(task) as made:   # only if it succeeded
+            if made is not None: ...        # make sure that no input moved meanwhile
+                cache.keep(made, task, key, log, seconds)
+
+Trouble with the cache is told to `notice`, each kind once, and is then a miss; it never ends a
+run. What is not sure to be right is never used. Synchronous, and needs no event loop; calls for
+different tasks may come from different threads.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from vxwatch.cache.archive import DamagedError
+from vxwatch.cache.content import Clock
+from vxwatch.cache.database import CacheError
+from vxwatch.cache.declared import Declared
+from vxwatch.cache.log import Chunk, Log
+from vxwatch.cache.manifest import Item, UnsoundError, pack
+from vxwatch.cache.ondisk import NOTHING, Presence
+from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs
+from vxwatch.cache.places import LinkedPlaceError
+from vxwatch.cache.store import Entry, Pending, Store, spelled
+from vxwatch.cache.tracked import TrackedFiles
+from vxwatch.errors import UserError
+from vxwatch.model import Project, Task, TaskId
+
+Notice = Callable[[str, str], None]
+"""Tells the user a line, and what to do."""
+
+AT_ONCE = 64
+"""Entries that are looked up together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """A result that was there already ("fresh"), or was put back, with what the task wrote."""
+
+    status: Literal["fresh", "restored"]
+    log: Sequence[Chunk] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a task has made, captured; `pending` is None where there is nothing to hold."""
+
+    items: tuple[Item, ...]
+    presence: Presence
+    artifact: str | None
+    size: int
+    pending: Pending | None
+
+
+def is_kept(task: Task) -> bool:
+    """Whether what the task makes is saved and restored."""
+    return task.command is not None and task.persistent is None and task.outputs is not None
+
+
+class Cache:
+    """The cache as one workspace uses it. `store` is None where there is none to use."""
+
+    def __init__(
+        self,
+        root: str,
+        projects: Mapping[str, Project],
+        open_store: Callable[[], Store],
+        notice: Notice,
+        clock: Clock = time.time_ns,
+    ) -> None:
+        """`root` is absolute and real; the store is opened now."""
+        self._root = root
+        self._notice = notice
+        self._clock = clock
+        self._tracked = TrackedFiles(root)
+        self._told: set[str] = set()
+        self._lock = threading.RLock()
+        self._saves = True
+        self._entries: dict[str, Entry] = {}
+        self._present: dict[str, tuple[str, Presence]] = {}
+        self.store: Store | None = None
+        self.load(projects)
+        with self._trouble("not used"):
+            self.store = open_store()
+            if self.store.renewed:
+                self._say("the cache was damaged and is empty now", "")
+            self._present = self.store.presences(root)
+
+    def load(self, projects: Mapping[str, Project]) -> None:
+        """Take up the projects as they are now."""
+        self._projects = projects
+        self._outputs: dict[TaskId, tuple[Outputs, Declared]] = {}
+
+    def close(self) -> None:
+        """Let go of the store."""
+        store, self.store = self.store, None
+        if store is not None:
+            with self._trouble("closed"):
+                store.close()
+
+    def expect(self, keys: Sequence[str]) -> None:
+        """Look all of these up at once, because each will be asked for."""
+        with self._trouble("not used"):
+            if self.store is not None:
+                self._entries.update(self.store.entries(keys))
+
+    def reuse(self, task: Task, key: str) -> Reused | None:
+        """The result of the task under this key; None if it must run.
+
+        Afterwards the outputs on disk are those of the key, unless it must run.
+        """
+        present = self._present.get(spelled(task.id))
+        if present is not None and present[0] == key and present[1].stands(self._root):
+            return Reused("fresh")
+        with self._trouble("not used"):
+            entry = self._entry(key)
+            if entry is not None:
+                return self._put_back(task, entry, NOTHING if present is None else present[1])
+        return None
+
+    def prepare(self, task: Task) -> None:
+        """Remove what the task made before, since it is about to run.
+
+        Raises `UserError` if a link stands where outputs belong.
+        """
+        self._forget(task)
+        outputs, _ = self._of(task)
+        try:
+            tree = outputs.clean()
+        except LinkedPlaceError as error:
+            raise UserError(
+                "linked-output",
+                f"{error.path} is a symbolic link, and outputs of {task.id} belong there",
+                "make it a directory, or declare as outputs what lies behind it",
+            ) from None
+        except OSError as error:
+            self._say(f"outputs of {task.id} cannot be removed: {error}", "")
+            return
+        self._name_tracked(task, tree.tracked)
+
+    @contextlib.contextmanager
+    def capture(self, task: Task) -> Iterator[Made | None]:
+        """What the task has made; None if it cannot be kept, which was told then."""
+        with contextlib.ExitStack() as stack:
+            yield self._captured(task, stack)
+
+    def _captured(self, task: Task, stack: contextlib.ExitStack) -> Made | None:
+        outputs, declared = self._of(task)
+        store = self.store
+        if store is None or not self._saves:
+            return None
+        with self._trouble(f"{task.id} is not saved", saving=True):
+            try:
+                if not declared.roots:
+                    return Made((), Presence(self._clock(), {}), None, 0, None)
+                pending = stack.enter_context(store.writing())
+                items, presence, digest, size = outputs.capture(pending.file)
+                return Made(items, presence, digest, size, pending)
+            except CannotSaveError as error:
+                self._say(f"{task.id} is not saved: {error}", "")
+            except LinkedPlaceError as error:
+                self._say(f"{task.id} is not saved: {error.path} is a symbolic link", "")
+        return None
+
+    def keep(self, made: Made, task: Task, key: str, log: Log, seconds: float) -> bool:
+        """Save what was captured as the result of this key; False if that failed."""
+        with self._trouble(f"{task.id} is not saved", saving=True):
+            if self.store is None:
+                return False
+            entry = Entry(
+                *(key, task.id, self._clock(), seconds, made.artifact, made.size),
+                *(pack(made.items), log.pack()),
+            )
+            self.store.save(entry, self._root, made.presence, made.pending)
+            self._present[spelled(task.id)] = key, made.presence
+            return True
+        return False
+
+    def _entry(self, key: str) -> Entry | None:
+        known = self._entries.pop(key, None)
+        return known if known is not None or self.store is None else self.store.entry(key)
+
+    def _put_back(self, task: Task, entry: Entry, known: Presence) -> Reused | None:
+        """Make the outputs those of the entry."""
+        assert self.store is not None
+        outputs, declared = self._of(task)
+        try:
+            items, log = entry.unpacked(declared.covers), entry.chunks()
+            difference, presence = outputs.compare(items, known)
+            if difference:
+                self._forget(task)
+                with self.store.artifact(entry) as file:
+                    presence = outputs.restore(items, difference, file)
+        except (DamagedError, UnsoundError) as error:
+            self._drop(task, entry, str(error))
+            return None
+        except (CannotRestoreError, LinkedPlaceError, OSError) as error:
+            self._say(f"{task.id} runs, because its outputs cannot be restored: {error}", "")
+            return None
+        self._name_tracked(task, difference.tree.tracked)
+        self._note(task, entry.key, presence)
+        return Reused("restored", log) if difference else Reused("fresh")
+
+    def _drop(self, task: Task, entry: Entry, why: str) -> None:
+        assert self.store is not None
+        if self.store.entry(entry.key) is None:
+            return  # it was pruned just then
+        self.store.drop(entry.key)
+        self._say(f"{task.id} runs, because what was saved of it is damaged: {why}", "")
+
+    def _forget(self, task: Task) -> None:
+        self._present.pop(spelled(task.id), None)
+        with self._trouble("not used"):
+            if self.store is not None:
+                self.store.forget(self._root, task.id)
+
+    def _note(self, task: Task, key: str, presence: Presence) -> None:
+        self._present[spelled(task.id)] = key, presence
+        with self._trouble("not written", saving=True):
+            if self.store is not None:
+                self.store.note(self._root, task.id, key, presence)
+
+    def _of(self, task: Task) -> tuple[Outputs, Declared]:
+        with self._lock:
+            known = self._outputs.get(task.id)
+            if known is None:
+                assert task.outputs is not None
+                project = self._projects[task.project]
+                places = [one.dir for one in self._projects.values()]
+                declared = Declared(project, task.outputs, places)
+                outputs = Outputs(self._root, declared, self._below, self._clock)
+                known = self._outputs[task.id] = outputs, declared
+            return known
+
+    def _below(self, places: Sequence[str]) -> Sequence[str]:
+        with self._lock:
+            return sorted(self._tracked.below(places))
+
+    def _name_tracked(self, task: Task, paths: Sequence[str]) -> None:
+        if paths:
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            self._say(
+                f"{paths[0]}{more}: an output of {task.id} that git tracks is left alone",
+                "take it out of the outputs, or out of git",
+                about="tracked",
+            )
+
+    @contextlib.contextmanager
+    def _trouble(self, what: str, *, saving: bool = False) -> Iterator[None]:
+        """Tell of trouble with the cache. It is not used then any more, or not written."""
+        try:
+            yield
+        except CacheError as error:
+            self._say(
+                f"the cache is {what}: {error.message}"
+                if not saving
+                else f"{what}: {error.message}",
+                error.hint,
+                about="trouble",
+            )
+            if saving:
+                self._saves = False
+            else:
+                self.store = None
+
+    def _say(self, text: str, hint: str, about: str = "") -> None:
+        with self._lock:
+            if (about or text) in self._told:
+                return
+            self._told.add(about or text)
+        self._notice(text, hint)
