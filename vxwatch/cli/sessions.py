@@ -20,6 +20,7 @@ from vxwatch.output import diagnostics
 from vxwatch.output.plain import Plain
 from vxwatch.output.style import Style, wants_colour
 from vxwatch.output.writer import Writer
+from vxwatch.process.suspension import Loop
 from vxwatch.session.planning import Options, Plan, make_plan
 from vxwatch.session.result import exit_code
 
@@ -44,6 +45,8 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     try:
         answer(heeded, _interrupted)
+        # Who writes to a terminal from the background is not to be stopped for it (stty tostop).
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         options = _options(verb, forwarded, given, os.environ)
         plan = make_plan(options)
         _refuse_a_task_of(plan.workspace.root, os.environ)
@@ -67,11 +70,13 @@ def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
 
 def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
     writer, masker = Writer(), Masker()
+    renderer = _renderer(writer)
     patience: float | None = FLUSH_PATIENCE
     fault: Exception | None = None
     code, stopped = 0, True
     try:
-        code, stopped = asyncio.run(_session(plan, options, _renderer(writer), heeded, masker))
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            code, stopped = runner.run(_session(plan, options, renderer, heeded, masker))
         if not stopped:
             # A reader may take its time, and whoever waits may lose patience.
             patience = None
@@ -79,6 +84,7 @@ def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
     except Exception as error:  # noqa: BLE001 - told when what was printed before is written
         fault = error
     finally:
+        renderer.close()
         writer.close(patience)
     if fault is not None:
         return failures.report(fault, masker)
@@ -98,7 +104,7 @@ async def _session(
     begun = loop.time()
     # Made before anything is started: it may refuse.
     session = Session(plan, options, emit, os.environ, masker)
-    with hearing(heeded, session.interrupt):
+    with hearing(heeded, session.interrupt, session.suspend):
         emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
         async with session:
             await session.until_stopped(_verb(session))
@@ -121,9 +127,10 @@ def _verb(session: Any) -> Any:
 
 
 def _renderer(writer: Writer) -> Plain:
-    terminal = os.isatty(1)
+    terminal = os.isatty(1) and os.environ.get("TERM") != "dumb"
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    style = Style(colour=wants_colour(os.environ, terminal=terminal), unicode=encoding == "utf8")
+    colour = wants_colour(os.environ, terminal=terminal)
+    style = Style(colour=colour, unicode=encoding == "utf8", terminal=terminal)
     return Plain(writer, style, ci=bool(os.environ.get("CI")))
 
 

@@ -5,6 +5,8 @@ Ctrl-C would end vx with a stack and another exit code. Here it belongs to vx to
 """
 
 import asyncio
+import os
+import select
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +15,13 @@ from types import FrameType
 
 
 @contextmanager
-def hearing(numbers: Sequence[signal.Signals], call: Callable[[int], None]) -> Iterator[None]:
+def hearing(
+    numbers: Sequence[signal.Signals], call: Callable[[int], None], suspend: Callable[[], None]
+) -> Iterator[None]:
     """Inside the block each of these signals is a `call` on the running loop; after it, ignored.
 
-    For the main thread.
+    Ctrl-Z is a call of `suspend`. The end of the terminal counts as SIGHUP, if that is among them,
+    also where no shell passes one on. For the main thread.
     """
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
@@ -25,13 +30,21 @@ def hearing(numbers: Sequence[signal.Signals], call: Callable[[int], None]) -> I
         theirs.setblocking(False)
         # A handler alone does not wake a loop that is just about to wait.
         signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        loop.add_reader(ours, _pass_on, ours, frozenset(numbers), call)
+        loop.add_reader(ours, _pass_on, ours, frozenset(numbers), call, suspend)
+        stops = [signal.SIGTSTP] if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL else []
+        ends = _terminal_end() if signal.SIGHUP in numbers else None
         try:
-            answer(numbers, _wake)
+            answer([*numbers, *stops], _wake)
+            if ends is not None:
+                loop.add_reader(ends, _hang_up, ends, call)
             yield
         finally:
             answer(numbers, signal.SIG_IGN)
+            answer(stops, signal.SIG_DFL)
             loop.remove_reader(ours)
+            if ends is not None:
+                loop.remove_reader(ends)
+                ends.close()
             signal.set_wakeup_fd(-1)
 
 
@@ -45,11 +58,30 @@ def answer(
 
 
 def _pass_on(
-    ours: socket.socket, numbers: frozenset[signal.Signals], call: Callable[[int], None]
+    ours: socket.socket,
+    numbers: frozenset[signal.Signals],
+    call: Callable[[int], None],
+    suspend: Callable[[], None],
 ) -> None:
     for number in ours.recv(4096):
         if number in numbers:
             call(number)
+        elif number == signal.SIGTSTP:
+            suspend()
+
+
+def _terminal_end() -> select.epoll | None:
+    """Can be read when the terminal that vx writes to is gone, and never before."""
+    if not os.isatty(1):
+        return None
+    ends = select.epoll()
+    ends.register(1, 0)
+    return ends
+
+
+def _hang_up(ends: select.epoll, call: Callable[[int], None]) -> None:
+    asyncio.get_running_loop().remove_reader(ends)
+    call(signal.SIGHUP)
 
 
 def _wake(_number: int, _frame: FrameType | None) -> None:

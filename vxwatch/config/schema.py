@@ -215,7 +215,10 @@ TASK = Table(
             "the task's environment beyond the basic variables",
         ),
         "cache": (_CACHE, "when the task is fresh, and what it makes"),
-        "interactive": (Boolean(), "the task owns the terminal while it runs: a prompt, a debugger"),
+        "interactive": (
+            Boolean(),
+            "the task owns the terminal while it runs: a prompt, a debugger",
+        ),
         "persistent": (_PERSISTENT, "the task is a server: it does not end by itself"),
         "sandbox": (SANDBOX, "the task runs in a sandbox"),
     },

@@ -29,14 +29,14 @@ class StartError(Exception):
 
 
 def start_leader(body: "dict[str, Any]", given: Sequence[int]) -> int:
-    """Start the leader of a tree in a session of its own; its pid.
+    """Start the leader of a tree in a session, or only a group, of its own; its pid.
 
     `given` holds its stdin and a descriptor for each of the body's targets. Signals need no
     care: exec gives back the default of every one that has a handler. Raises `StartError`.
     """
     with _lifted(given, (0, *body["targets"])) as places:
-        if body["owner"]:
-            return _start_as_owner(body, places)
+        if body["owner"] or body["lender"]:
+            return _start_by_steps(body, places)
         step = "directory"
         try:
             os.chdir(body["cwd"])
@@ -84,12 +84,12 @@ def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple
             os.close(number)
 
 
-def _start_as_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -> int:
+def _start_by_steps(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -> int:
     read, write = os.pipe()
     try:
         pid = os.fork()
         if pid == 0:
-            _be_owner(body, places, write)
+            _be_leader(body, places, write)
     finally:
         os.close(write)
     with open(read, "rb", buffering=0) as report:
@@ -101,17 +101,20 @@ def _start_as_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -
     return pid
 
 
-def _be_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]], report: int) -> "NoReturn":
+def _be_leader(
+    body: "dict[str, Any]", places: Sequence[tuple[int, int]], report: int
+) -> "NoReturn":
     step = "start"
     try:
         report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, max(lifted for lifted, _ in places))
-        os.setsid()
+        _leave_group(body)
         for lifted, target in places:
             os.dup2(lifted, target)
-        user, group = body["owner"]
-        os.setgroups(())
-        os.setgid(group)
-        os.setuid(user)
+        if body["owner"]:
+            user, group = body["owner"]
+            os.setgroups(())
+            os.setgid(group)
+            os.setuid(user)
         step = "directory"
         os.chdir(body["cwd"])
         step = "program"
@@ -120,6 +123,19 @@ def _be_owner(body: "dict[str, Any]", places: Sequence[tuple[int, int]], report:
         os.write(report, marshal.dumps((step, getattr(error, "errno", None) or errno.EINVAL)))
     finally:
         os._exit(127)
+
+
+def _leave_group(body: "dict[str, Any]") -> None:
+    if not body["lender"]:
+        os.setsid()
+        return
+    from vxwatch.process import terminal
+
+    os.setpgid(0, 0)
+    terminal.borrow(body["lender"][0])
+    if body["deaf"]:  # a bwrap in the group that the keys signal: what it started is meant
+        for signum in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signum, signal.SIG_IGN)
 
 
 def _be_helper(

@@ -33,6 +33,7 @@ class Child:
         "held",
         "init",
         "init_fd",
+        "lent",
         "mark",
         "number",
         "pid",
@@ -46,6 +47,7 @@ class Child:
         self.held = held  # the write end of its stdin
         self.init = 0
         self.init_fd = -1
+        self.lent = False  # its group may be the foreground of the terminal, its box included
         self.waiting = False  # its init is stopped, until nobody in the box cleans up any more
         self.exited = False
         self.ending = False
@@ -111,9 +113,26 @@ class Child:
         if kin.kill(os.killpg, self.pid, signum):
             kin.kill(os.killpg, self.pid, signal.SIGCONT)  # a stopped process is to hear it, too
 
+    def freeze(self) -> None:
+        """Stop its groups until `thaw`."""
+        if self.mark is not None and not self.exited:
+            self._to_groups(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let its groups go on."""
+        if self.mark is not None and not self.exited:
+            self._to_groups(signal.SIGCONT)
+            if self.waiting:
+                self._to_init(signal.SIGSTOP)
+
+    def _to_groups(self, signum: int) -> None:
+        kin.kill(os.killpg, self.pid, signum)
+        if self.has_init():
+            self._to_box(signum)
+
     def release(self) -> None:
         """Let the box end if nobody is left to wait for."""
-        if not (self.has_init() and kin.leads_others(self.init)):
+        if not (self.has_init() and kin.has_others(self.init, self._box_group())):
             self.waiting = False
             self._to_init(signal.SIGCONT)
 
@@ -163,8 +182,14 @@ class Child:
             return False
         return True
 
+    def _box_group(self) -> int:
+        return self.pid if self.lent else self.init
+
     def _to_box(self, signum: int) -> None:
         """Signal the group of the init."""
+        if self.lent:
+            kin.kill(os.killpg, self.pid, signum)
+            return
         try:
             signal.pidfd_send_signal(self.init_fd, signum, None, _TO_GROUP)
         except ProcessLookupError:

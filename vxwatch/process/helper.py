@@ -23,10 +23,13 @@ _DIE = 8.0  # seconds for SIGKILL to work
 class HelperProcess:
     """Started with the descriptor of its end of the pair; `ended` is set when it has ended.
 
+    Without a session of its own it leaves our group only: it can start what is to use our terminal.
     `on_end` is called then, with its exit code. `close` must be called at last.
     """
 
-    def __init__(self, link: int, on_end: Callable[[int], None]) -> None:
+    def __init__(
+        self, link: int, on_end: Callable[[int], None], *, own_session: bool = True
+    ) -> None:
         """Raises `UserError` when the system refuses a process."""
         self.ended = asyncio.Event()
         self._on_end = on_end
@@ -34,7 +37,7 @@ class HelperProcess:
         with contextlib.ExitStack() as watch:
             watch.enter_context(_told_of_children(self._resume_if_stopped))
             try:
-                self._process = _start(link)
+                self._process = _start(link, own_session=own_session)
                 self._pidfd = _descriptor_of(self._process)
             except OSError as error:
                 raise no_process(error) from error
@@ -97,7 +100,7 @@ def stuck(pid: int) -> UserError:
     )
 
 
-def _start(link: int) -> "subprocess.Popen[bytes]":
+def _start(link: int, *, own_session: bool) -> "subprocess.Popen[bytes]":
     # Isolated, so that nothing on a path of the user's is imported; without VX_TREE, so
     # that the vx of an outer task may end this one and leave the sweep to its nursery.
     return subprocess.Popen(
@@ -107,7 +110,8 @@ def _start(link: int) -> "subprocess.Popen[bytes]":
         stdout=subprocess.DEVNULL,
         env={name: value for name, value in os.environ.items() if name != kin.MARK},
         cwd="/",
-        start_new_session=True,
+        start_new_session=own_session,
+        process_group=None if own_session else 0,
     )
 
 

@@ -61,21 +61,21 @@ def stat_of(pid: int) -> list[bytes] | None:
         return None
 
 
-def leads_others(init: int) -> bool:
-    """Whether anybody but this init of a pid namespace lives in the group that it leads.
+def has_others(init: int, group: int) -> bool:
+    """Whether anybody but this init of a pid namespace, and inside of that, lives in the group.
 
     Everybody in there descends from it. A process that changes its parent while one look goes on
     can be missed by it.
     """
-    return _leads_others(init) or _leads_others(init)
+    return _has_others(init, group) or _has_others(init, group)
 
 
-def _leads_others(init: int) -> bool:
+def _has_others(init: int, group: int) -> bool:
     ahead = children_of(init)
     while ahead:
         pid = ahead.pop()
         stat = stat_of(pid)
-        if stat and int(stat[2]) == init and stat[0] not in _DEAD:
+        if stat and int(stat[2]) == group and stat[0] not in _DEAD:
             return True
         ahead += children_of(pid)
     return False

@@ -11,10 +11,14 @@ from typing import Literal
 from vxwatch.process.kin import MARK
 from vxwatch.process.pipes import Report
 from vxwatch.process.remedies import remedy
+from vxwatch.process.terminal import Terminal
 from vxwatch.process.tree import LaunchError, Tree
 
 INFO_FD, STATUS_FD = 3, 4
 """Where a boxed launch's bwrap is to write what `--info-fd` and `--json-status-fd` give."""
+
+
+Stdin = Literal["null", "held", "inherited", "terminal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,9 @@ class Launch:
 
     `argv[0]` is an absolute path. `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
     or a pipe whose write end only the nursery holds, so that it never ends before the tree.
+    `inherited`: all three standard streams are vx's own, and nothing of them is read here;
+    `terminal`: so too, and it borrows the terminal that the nursery was opened with, if vx is in the
+    foreground of that.
     `owner`: the user and group to become, without supplementary groups. `boxed`: argv is a
     bwrap that is told `--info-fd 3 --json-status-fd 4`.
     """
@@ -31,7 +38,7 @@ class Launch:
     cwd: str
     env: Mapping[str, str]
     fds: Mapping[int, int] = field(default_factory=dict)
-    stdin: Literal["null", "held"] = "null"
+    stdin: Stdin = "null"
     owner: tuple[int, int] | None = None
     boxed: bool = False
 
@@ -44,8 +51,11 @@ class Birth:
     info: Report | None
 
 
-def body_of(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
+def body_of(
+    launch: Launch, mark: str, targets: tuple[int, ...], terminal: Terminal | None
+) -> bytes:
     """The body of a spawn request; `targets` are the numbers of its descriptors in the child."""
+    borrows = terminal is not None and launch.stdin == "terminal"
     # As bytes: how a name becomes text may be set for vx (PYTHONUTF8) and not for the nursery.
     body = {
         "argv": [os.fsencode(word) for word in launch.argv],
@@ -58,6 +68,8 @@ def body_of(launch: Launch, mark: str, targets: tuple[int, ...]) -> bytes:
         "held": launch.stdin == "held",
         "owner": launch.owner,
         "mark": mark,
+        "lender": (terminal.group, terminal.modes) if terminal and borrows else None,
+        "deaf": borrows and launch.boxed,
     }
     return marshal.dumps(body)
 

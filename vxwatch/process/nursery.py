@@ -32,6 +32,7 @@ from vxwatch.process.leftovers import Identity, identity_of, remove
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import OnOutput, Pump, Report
 from vxwatch.process.relay import Channel, Relay
+from vxwatch.process.terminal import Terminal
 from vxwatch.process.tree import NurseryLostError, Tree, finished
 
 __all__ = ["Launch", "Nursery", "OnOutput"]
@@ -43,7 +44,8 @@ _WRITE_OUT = 60.0  # seconds for a relay to end after the box it leads into
 class Nursery:
     """The processes of one session. Enter it once; see the module."""
 
-    def __init__(self, socat: str) -> None:
+    def __init__(self, socat: str, terminal: Terminal | None) -> None:
+        self._terminal = terminal
         self.directory = ""
         self._socat = socat
         self._session = os.urandom(8).hex()
@@ -58,9 +60,12 @@ class Nursery:
         self._body: asyncio.Task[object] | None
 
     @classmethod
-    def open(cls, *, socat: str = "/usr/bin/socat") -> Self:
-        """A nursery to enter; `socat` is the absolute path of the program that relays become."""
-        return cls(socat)
+    def open(cls, *, socat: str = "/usr/bin/socat", terminal: Terminal | None = None) -> Self:
+        """A nursery to enter; `socat` is the absolute path of the program that relays become.
+
+        `terminal` is what trees may borrow, one at a time; the nursery stays in our session then.
+        """
+        return cls(socat, terminal)
 
     async def __aenter__(self) -> Self:
         self._body = asyncio.current_task()
@@ -110,6 +115,19 @@ class Nursery:
             if birth.info is not None:
                 birth.info.close()
         return birth.tree
+
+    @property
+    def pid(self) -> int:
+        """The pid of the nursery's process, of which all that was launched descends."""
+        return self._helper.pid
+
+    def pause(self) -> None:
+        """Stop all trees, but for who left the groups that they began in."""
+        self._link.post("pause", 0)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._link.post("resume", 0)
 
     async def register(self, path: str, *, untouched: bool = False) -> None:
         """Have the path removed, with all that is in it, at the end or should vx be killed.
@@ -177,18 +195,24 @@ class Nursery:
         mark = f"{self._session}.{number}"
         given = dict(launch.fds)
         read = {}
+        inherits = launch.stdin in ("inherited", "terminal")
+        if inherits:
+            given |= {0: 0, 1: 1, 2: 2}
+        piped = (*(() if inherits else (1, 2)), *((INFO_FD, STATUS_FD) if launch.boxed else ()))
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            for target in (1, 2, INFO_FD, STATUS_FD) if launch.boxed else (1, 2):
+            for target in piped:
                 read[target], given[target] = os.pipe()
                 os.set_blocking(read[target], False)
                 ours.callback(os.close, read[target])
                 theirs.callback(os.close, given[target])
             body = os.memfd_create("vx-launch")
             theirs.callback(os.close, body)
-            _write_all(body, body_of(launch, mark, tuple(given)))
+            _write_all(body, body_of(launch, mark, tuple(given), self._terminal))
             self._post("spawn", number, descriptors=(body, *given.values()))
             ours.pop_all()
-        pumps = [Pump(read[1], "stdout", on_output), Pump(read[2], "stderr", on_output)]
+        pumps = []
+        if not inherits:
+            pumps = [Pump(read[1], "stdout", on_output), Pump(read[2], "stderr", on_output)]
         tree = Tree(self._link, number, mark, pumps, read.get(STATUS_FD))
         self._trees[number] = tree
         tree.gone.add_done_callback(lambda _: self._forget(number, tree))
@@ -221,7 +245,9 @@ class Nursery:
             raise no_process(error) from error
         with contextlib.ExitStack() as kept, theirs:
             kept.enter_context(ours)
-            self._helper = HelperProcess(theirs.fileno(), self._on_end)
+            self._helper = HelperProcess(
+                theirs.fileno(), self._on_end, own_session=self._terminal is None
+            )
             kept.pop_all()
         self._link = Link(ours, self._hear, self._helper)
 
@@ -249,8 +275,9 @@ class Nursery:
     def _stand_in(self) -> None:
         """Do what the nursery can no longer do."""
         # Its children are ours now, as we are a subreaper above it. Our own helpers (git) share
-        # our session; whatever was born in the nursery has left that.
-        session = os.getsid(0)
+        # our session; whatever was born in the nursery has left that, unless it was to use our
+        # terminal: then all are taken, for the session is lost anyway.
+        session = os.getsid(0) if self._terminal is None else -1
         kin.sweep(lambda pid: kin.session_of(pid) != session, within=5.0)
         # What lies in a registered directory was registered after it.
         for path, untouched in reversed(self._registered.items()):

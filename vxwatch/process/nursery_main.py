@@ -22,6 +22,7 @@ a child. From vx, with the descriptors that come along:
     listen NUMBER INIT PORT             channel, over which the listeners come back
     relay NUMBER INIT PORT SOCAT        channel, connection
     register PATH IDENTITY, forget PATH
+    pause 0, resume 0                   SIGSTOP and SIGCONT to the groups of all trees
 
 To vx: the answers, and
 
@@ -30,6 +31,7 @@ To vx: the answers, and
     exit NUMBER CODE CPU RSS REST GONE  REST: its group may have members left; GONE: nothing
                                         is left of the tree, and no `gone` will follow
     gone NUMBER                         nothing is left of a tree whose exit was told
+    stopped NUMBER SIGNAL               not by `pause`; only of a tree that borrows the terminal
 """
 
 import contextlib
@@ -47,6 +49,10 @@ from vxwatch.process.birth import StartError, start_helper, start_leader
 from vxwatch.process.child import Child
 from vxwatch.process.leftovers import Identity, remove
 from vxwatch.process.packets import receive
+
+TYPE_CHECKING = False  # as typing has it, which is not loaded here
+if TYPE_CHECKING:
+    from vxwatch.process.terminal import Modes
 
 # The nursery ends with vx and by nothing else: a supervisor may signal every process of a
 # service. Handlers, and none that is ignored, because exec takes only handlers back.
@@ -70,6 +76,8 @@ class Nursery:
         self.children: dict[int, Child] = {}  # by number, until gone
         self.unreaped: dict[int, Child] = {}  # by pid, until reaped
         self.registered: dict[str, Identity | None] = {}
+        self.lender: tuple[int, Modes | None] | None = None
+        self.paused = False
 
     def serve(self) -> None:
         """Answer packets and reap until vx is gone."""
@@ -126,7 +134,9 @@ class Nursery:
                 os.close(held)
             self.say("failed", number, getattr(error, "step", "start"), error.errno)
             return
-        self.children[number] = self.unreaped[pid] = Child(number, pid, body["mark"], held)
+        child = self.children[number] = self.unreaped[pid] = Child(number, pid, body["mark"], held)
+        if body["lender"]:
+            self.lender, child.lent = body["lender"], True
         self.say("born", number, pid)
 
     def do_init(self, _: Sequence[int], number: int, init: int) -> None:
@@ -163,13 +173,36 @@ class Nursery:
         self.review(child, self.orphans())
         self.sweep_strays()
 
+    # A stop of vx as a job
+
+    def do_pause(self, _: Sequence[int], __: int) -> None:
+        """Stop all trees."""
+        self.paused = True
+        for child in self.children.values():
+            child.freeze()
+
+    def do_resume(self, _: Sequence[int], __: int) -> None:
+        """Let all trees go on."""
+        self.paused = False
+        for child in self.children.values():
+            child.thaw()
+
+    def on_stop(self, pid: int, signum: int) -> None:
+        """A child was stopped: a tree that borrows the terminal is a job of whoever lent that."""
+        child = self.unreaped.get(pid)
+        if child and child.lent and not (self.paused or child.ending or child.waiting):
+            self.say("stopped", child.number, signum)
+
     # Death
 
     def reap(self) -> None:
         """Collect every dead child, and see what that leaves of each tree that has ended."""
         with contextlib.suppress(ChildProcessError):
-            while (dead := os.wait4(-1, os.WNOHANG))[0]:
-                self.bury(*dead)
+            while (dead := os.wait4(-1, os.WNOHANG | os.WUNTRACED))[0]:
+                if os.WIFSTOPPED(dead[1]):
+                    self.on_stop(dead[0], os.WSTOPSIG(dead[1]))
+                else:
+                    self.bury(*dead)
         over = [child for child in self.children.values() if child.exited or child.ending]
         orphans = self.orphans() if over else ()
         for child in over:
@@ -313,6 +346,10 @@ def main(link: int) -> None:
     nursery.link.set_inheritable(False)
     nursery.serve()
     kin.sweep(lambda _: True, within=5.0)
+    if nursery.lender is not None:
+        from vxwatch.process import terminal
+
+        terminal.bequeath(*nursery.lender)
     # What lies in a registered directory was registered after it.
     for path, untouched in reversed(nursery.registered.items()):
         remove(path, untouched)

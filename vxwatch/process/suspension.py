@@ -28,7 +28,7 @@ class Loop(asyncio.SelectorEventLoop):
         self._still += seconds
 
 
-def stop(*, whole_group: bool) -> bool:
+def stop(*, whole_group: bool = False) -> bool:
     """Stop this process, or all of its group, as Ctrl-Z does; return when it is continued.
 
     False when it was not stopped: the kernel does not stop a group that no shell waits for. The

@@ -55,14 +55,19 @@ class Terminal:
         """The modes that were noted last."""
         return self._before
 
+    def name_borrower(self, group: int) -> None:
+        """Note which group `lend_again` is for, should it not have had the terminal yet."""
+        self._borrower, self._during = group, None
+
     def take_back(self, lender: int) -> None:
         """Become its foreground with the modes of before, if a descendant of `lender` is that."""
         with _at_liberty():
             foreground = os.tcgetpgrp(self._number)
             if foreground != self.group and not _is_of(foreground, lender):
                 return
-            self._borrower = foreground
-            self._during = termios.tcgetattr(self._number)
+            if foreground != self.group:
+                self._borrower = foreground
+                self._during = termios.tcgetattr(self._number)
             os.tcsetpgrp(self._number, self.group)
             if self._before is not None:
                 termios.tcsetattr(self._number, termios.TCSANOW, self._before)
@@ -70,7 +75,7 @@ class Terminal:
     def lend_again(self) -> None:
         """Give it to the group that had it before `take_back`, in the modes of then, if it is ours."""
         with _at_liberty():
-            if self._borrower in (0, self.group) or os.tcgetpgrp(self._number) != self.group:
+            if os.tcgetpgrp(self._number) != self.group:
                 return
             self._before = termios.tcgetattr(self._number)
             if self._during is not None:

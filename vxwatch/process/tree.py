@@ -8,7 +8,7 @@ caller does not, a second call joins the first. Waiting never ends anything.
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -90,6 +90,8 @@ class Tree:
         self._answer: asyncio.Future[bool] = loop.create_future()
         self._told: asyncio.Future[None] = loop.create_future()
         self._rest = True
+        self._on_stop: Callable[[int], None] | None = None
+        self._stopped_by: int | None = None
         self._life: asyncio.Future[Exit] = loop.create_future()
         self._parts: tuple[asyncio.Future[Any], ...] = (
             self._exited,
@@ -129,7 +131,23 @@ class Tree:
         if init is not None:
             self._link.post("init", self._number, init)
 
+    def when_stopped(self, call: Callable[[int], None]) -> None:
+        """Call with the signal when it, which borrows the terminal, is stopped; or was already."""
+        self._on_stop = call
+        if self._stopped_by is not None:
+            call(self._stopped_by)
+
+    def hang_up(self) -> None:
+        """Tell its group that the terminal is gone."""
+        self._link.post("signal", self._number, int(signal.SIGHUP))
+
     # What the nursery says
+
+    def on_stopped(self, signum: int) -> None:
+        """The leader was stopped."""
+        self._stopped_by = signum
+        if self._on_stop is not None:
+            self._on_stop(signum)
 
     def on_born(self, pid: int) -> None:
         """It was forked."""

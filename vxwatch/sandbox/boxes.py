@@ -12,11 +12,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
-from vxwatch.process.nursery import Launch
+from vxwatch.process.launching import Launch, Stdin
 from vxwatch.sandbox import births
 from vxwatch.sandbox.bwrap import (
     ARGS_FD,
@@ -179,7 +179,7 @@ class BoxMaker:
         task: Task,
         command: str,
         environment: Mapping[str, str],
-        stdin: Literal["null", "held"],
+        stdin: Stdin,
         *,
         folded: AbstractSet[str] | None = None,
         own_proc: bool = True,
@@ -207,7 +207,12 @@ class BoxMaker:
             allowed = self._filters[task.sandbox.unix_sockets is not None]
             descriptors[FILTER_FD] = _in_memory(allowed, sent)
             launch = Launch(
-                argv=command_line(self._programs, command, blocked=entrance is not None),
+                argv=command_line(
+                    self._programs,
+                    command,
+                    blocked=entrance is not None,
+                    on_terminal=stdin == "terminal",
+                ),
                 cwd=directory if self._owner is None else "/",
                 env={
                     **environment,

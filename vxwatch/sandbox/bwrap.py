@@ -27,14 +27,22 @@ class Programs:
     sh: str
 
 
-def command_line(programs: Programs, command: str, *, blocked: bool) -> tuple[str, ...]:
-    """The argv that starts the box. `blocked`: the command waits for a byte on `BLOCK_FD`."""
+def command_line(
+    programs: Programs, command: str, *, blocked: bool, on_terminal: bool = False
+) -> tuple[str, ...]:
+    """The argv that starts the box. `blocked`: the command waits for a byte on `BLOCK_FD`.
+
+    `on_terminal`: it stays in the session of the terminal, into which the filter lets nobody type;
+    bwrap is deaf to the signals of the keys then, and the command is not.
+    """
     block = ("--block-fd", str(BLOCK_FD)) if blocked else ()
+    session = () if on_terminal else ("--new-session",)
+    hearing = ("/usr/bin/env", "--default-signal=INT,QUIT,TERM,HUP") if on_terminal else ()
     return (
-        *(programs.bwrap, "--die-with-parent", "--new-session", *_NAMESPACES, "--cap-drop", "ALL"),
+        *(programs.bwrap, "--die-with-parent", *session, *_NAMESPACES, "--cap-drop", "ALL"),
         *("--args", str(ARGS_FD), "--seccomp", str(FILTER_FD), *block),
         *("--info-fd", str(INFO_FD), "--json-status-fd", str(STATUS_FD)),
-        *("--", programs.sh, "-c", command),
+        *("--", *hearing, programs.sh, "-c", command),
     )
 
 

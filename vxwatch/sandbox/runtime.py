@@ -7,7 +7,7 @@ box and the caller gets a `UserError`.
 import asyncio
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
@@ -18,6 +18,7 @@ from vxwatch.sandbox.probe import find_programs, probe
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
+    from vxwatch.process.launching import Stdin
     from vxwatch.process.nursery import Nursery
 
 
@@ -74,7 +75,7 @@ class SandboxRuntime:
         task: Task,
         command: str,
         environment: Mapping[str, str],
-        stdin: Literal["null", "held"],
+        stdin: "Stdin",
     ) -> Box:
         """The box in which this task's command will run; `ensure` has returned before.
 

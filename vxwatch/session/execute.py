@@ -8,15 +8,18 @@ attempts.
 import asyncio
 import os
 import shlex
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.events import Outcome, TaskOutput, TaskRetried, TaskStarted
+from vxwatch.process.nursery import OnOutput
 from vxwatch.process.tree import LaunchError
-from vxwatch.session.unit import bounded, stop, unit
+from vxwatch.session.shell import in_place_of_the_shell
+from vxwatch.session.unit import Unit, bounded, stop, unit
 
 if TYPE_CHECKING:
     from vxwatch.model import Task
@@ -57,9 +60,11 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
         session.emit(TaskOutput(task.id, stream, data))
         return session.emit.drained()
 
-    timeout = task.timeout if task.timeout is not None else session.workspace.timeout
+    timeout = task.timeout
+    if timeout is None and not task.interactive:
+        timeout = session.workspace.timeout
     try:
-        async with unit(session, task, command, on_output) as live:
+        async with _unit(session, task, command, on_output) as live:
             end = await bounded(live.tree, timeout)
             late = end is None
             if end is None:
@@ -68,6 +73,9 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
         return Outcome(task.id, "failed", error.code, detail=error.message, hint=error.hint)
     except UserError as error:
         return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
+    if task.interactive and not late and (number := session.foreground.ended_by(end.code)):
+        session.interrupt(number)
+        return Outcome(task.id, "aborted", end.code, seconds=loop.time() - begun)
     detail = _detail(end) or live.explain(end.code)
     if late:
         assert timeout is not None
@@ -92,6 +100,23 @@ def _born(session: "Session", paths: tuple[str, ...]) -> str:
     names = ", ".join(os.path.relpath(path, session.workspace.root) for path in paths[:_MOST_NAMED])
     more = f" and {rest} more" if (rest := len(paths) - _MOST_NAMED) > 0 else ""
     return f"{names}{more} appeared or changed, which only a grant that names it allows"
+
+
+@asynccontextmanager
+async def _unit(
+    session: "Session", task: "Task", command: str, on_output: OnOutput
+) -> AsyncIterator[Unit]:
+    if not task.interactive:
+        async with unit(session, task, command, on_output) as live:
+            yield live
+        return
+    foreground = session.foreground
+    async with (
+        foreground.turn(),
+        unit(session, task, in_place_of_the_shell(command), on_output, foreground.stdin) as live,
+    ):
+        foreground.follow(live.tree)
+        yield live
 
 
 def _cause(outcome: Outcome) -> str:

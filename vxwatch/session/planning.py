@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -105,8 +105,21 @@ def make_plan(
     left_out = frozenset(t for t in graph.order if t not in kept) if options.alone else frozenset()
     running = [task for task in graph.order if task not in left_out]
     refuse_shared_ports(workspace, running)
+    if options.verb == "watch":
+        _refuse_interactive(workspace, running)
     commands = sum(1 for task in running if workspace.task(task).command is not None)
     return Plan(workspace, requested, graph, selection.broad, commands, since, left_out)
+
+
+def _refuse_interactive(workspace: "Workspace", running: "Iterable[TaskId]") -> None:
+    """A watch runs tasks whenever something is saved, and whoever edits has the terminal then."""
+    for task in running:
+        if workspace.task(task).interactive:
+            raise UserError(
+                "interactive-in-watch",
+                f"{task} is interactive, and a watch gives its terminal to no task",
+                f"run it beside the watch, in a terminal of its own: vx run {task}",
+            )
 
 
 def _affected(

@@ -20,10 +20,12 @@ from vxwatch.errors import UserError
 from vxwatch.events import Emit, Notice, Outcome
 from vxwatch.graph.affected import Affected
 from vxwatch.masking import SHORTEST, Masker, maskable
+from vxwatch.process import suspension
 from vxwatch.process.environment import secret_values
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.session.foreground import Foreground, terminal_for
 from vxwatch.session.keys import KeyRing
 from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.servers import Server
@@ -91,6 +93,8 @@ class Session:
         self.keys: KeyRing
         self.nursery: Nursery
         self.sandbox: SandboxRuntime
+        self.foreground: Foreground
+        self._up = False
         self._stack = AsyncExitStack()
         self.shell = _shell(environ, plan.workspace.root)
 
@@ -99,13 +103,18 @@ class Session:
         # Without socat no sandbox is built (its probe says so), and nothing else needs it.
         socat = _program("socat", self.environ, self.workspace.root) or "socat"
         async with AsyncExitStack() as stack:
-            self.nursery = await stack.enter_async_context(Nursery.open(socat=socat))
+            terminal = stack.enter_context(terminal_for(self.plan))
+            self.nursery = await stack.enter_async_context(
+                Nursery.open(socat=socat, terminal=terminal)
+            )
+            self.foreground = Foreground(self.nursery, terminal, self.emit)
             runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
             self.sandbox = await stack.enter_async_context(runtime)
             await stack.enter_async_context(self.group)
             stack.callback(self.ignores.close)
             stack.push_async_callback(self.stop_servers)
             self._stack = stack.pop_all()
+        self._up = True
         return self
 
     async def __aexit__(
@@ -114,7 +123,10 @@ class Session:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._stack.__aexit__(kind, fault, trace)
+        try:
+            await self._stack.__aexit__(kind, fault, trace)
+        finally:
+            self._up = False
         if self._fault is not None and fault is None:
             raise self._fault
 
@@ -225,6 +237,13 @@ class Session:
                         "warning",
                     )
                 )
+
+    def suspend(self) -> None:
+        """Stop with all trees, as a job of the shell, until continued."""
+        if self._up:
+            self.foreground.stop()
+        else:
+            suspension.stop()
 
     def interrupt(self, number: int) -> None:
         """Begin the end because signal `number` came; hurry it if it has begun."""

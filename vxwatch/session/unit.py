@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from vxwatch.process.environment import task_environment
 from vxwatch.process.nursery import Launch, OnOutput
@@ -16,6 +16,7 @@ from vxwatch.session.race import race
 
 if TYPE_CHECKING:
     from vxwatch.model import Task
+    from vxwatch.process.launching import Stdin
     from vxwatch.process.tree import Exit, Tree
     from vxwatch.session.session import Session
 
@@ -42,7 +43,7 @@ async def unit(
     task: "Task",
     command: str,
     on_output: OnOutput,
-    stdin: Literal["null", "held"] = "null",
+    stdin: "Stdin" = "null",
 ) -> AsyncIterator[Unit]:
     """Start the task's tree and own it.
 
