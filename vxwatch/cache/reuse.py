@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal
 
 from vxwatch.cache.archive import DamagedError
@@ -31,16 +32,13 @@ from vxwatch.cache.manifest import Item, UnsoundError, pack
 from vxwatch.cache.ondisk import NOTHING, Presence
 from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs
 from vxwatch.cache.places import LinkedPlaceError
-from vxwatch.cache.store import Entry, Pending, Store, spelled
+from vxwatch.cache.store import Entry, Pending, Store, spelled, unpack_presence
 from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.errors import UserError
 from vxwatch.model import Project, Task, TaskId
 
 Notice = Callable[[str, str], None]
 """Tells the user a line, and what to do."""
-
-AT_ONCE = 64
-"""Entries that are looked up together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +86,14 @@ class Cache:
         self._saves = True
         self._entries: dict[str, Entry] = {}
         self._present: dict[str, tuple[str, Presence]] = {}
+        self._packed: dict[str, tuple[str, bytes]] = {}
         self.store: Store | None = None
         self.load(projects)
-        with self._trouble("not used"):
+        with self._trouble("the cache is not used"):
             self.store = open_store()
             if self.store.renewed:
                 self._say("the cache was damaged and is empty now", "")
-            self._present = self.store.presences(root)
+            self._packed = self.store.presences(root)
 
     def load(self, projects: Mapping[str, Project]) -> None:
         """Take up the projects as they are now."""
@@ -105,12 +104,12 @@ class Cache:
         """Let go of the store."""
         store, self.store = self.store, None
         if store is not None:
-            with self._trouble("closed"):
+            with self._trouble("the cache was left"):
                 store.close()
 
     def expect(self, keys: Sequence[str]) -> None:
         """Look all of these up at once, because each will be asked for."""
-        with self._trouble("not used"):
+        with self._trouble("the cache is not used"):
             if self.store is not None:
                 self._entries.update(self.store.entries(keys))
 
@@ -119,10 +118,10 @@ class Cache:
 
         Afterwards the outputs on disk are those of the key, unless it must run.
         """
-        present = self._present.get(spelled(task.id))
+        present = self._known(task)
         if present is not None and present[0] == key and present[1].stands(self._root):
             return Reused("fresh")
-        with self._trouble("not used"):
+        with self._trouble("the cache is not used"):
             entry = self._entry(key)
             if entry is not None:
                 return self._put_back(task, entry, NOTHING if present is None else present[1])
@@ -186,6 +185,16 @@ class Cache:
             return True
         return False
 
+    def _known(self, task: Task) -> tuple[str, Presence] | None:
+        """What is on disk of the task, as it was last seen."""
+        name = spelled(task.id)
+        if name in self._packed:
+            key, data = self._packed.pop(name)
+            presence = unpack_presence(data)
+            if presence is not None:
+                self._present[name] = key, presence
+        return self._present.get(name)
+
     def _entry(self, key: str) -> Entry | None:
         known = self._entries.pop(key, None)
         return known if known is not None or self.store is None else self.store.entry(key)
@@ -219,14 +228,15 @@ class Cache:
         self._say(f"{task.id} runs, because what was saved of it is damaged: {why}", "")
 
     def _forget(self, task: Task) -> None:
+        self._packed.pop(spelled(task.id), None)
         self._present.pop(spelled(task.id), None)
-        with self._trouble("not used"):
+        with self._trouble("the cache is not used"):
             if self.store is not None:
                 self.store.forget(self._root, task.id)
 
     def _note(self, task: Task, key: str, presence: Presence) -> None:
         self._present[spelled(task.id)] = key, presence
-        with self._trouble("not written", saving=True):
+        with self._trouble("the cache is not written", saving=True):
             if self.store is not None:
                 self.store.note(self._root, task.id, key, presence)
 
@@ -255,23 +265,17 @@ class Cache:
                 about="tracked",
             )
 
-    @contextlib.contextmanager
-    def _trouble(self, what: str, *, saving: bool = False) -> Iterator[None]:
-        """Tell of trouble with the cache. It is not used then any more, or not written."""
-        try:
-            yield
-        except CacheError as error:
-            self._say(
-                f"the cache is {what}: {error.message}"
-                if not saving
-                else f"{what}: {error.message}",
-                error.hint,
-                about="trouble",
-            )
-            if saving:
-                self._saves = False
-            else:
-                self.store = None
+    def _trouble(self, what: str, *, saving: bool = False) -> "_Trouble":
+        """Around a use of the store: trouble ends the block, and is told."""
+        return _Trouble(self, what, saving=saving)
+
+    def give_up(self, what: str, error: CacheError, *, saving: bool) -> None:
+        """Tell of trouble with the cache, which is not used any more then, or not written."""
+        self._say(f"{what}: {error.message}", error.hint, about="trouble")
+        if saving:
+            self._saves = False
+        else:
+            self.store = None
 
     def _say(self, text: str, hint: str, about: str = "") -> None:
         with self._lock:
@@ -279,3 +283,26 @@ class Cache:
                 return
             self._told.add(about or text)
         self._notice(text, hint)
+
+
+class _Trouble:
+    """Swallows a `CacheError`, and has the cache tell it."""
+
+    def __init__(self, cache: Cache, what: str, *, saving: bool) -> None:
+        self._cache = cache
+        self._what = what
+        self._saving = saving
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(fault, CacheError):
+            return False
+        self._cache.give_up(self._what, fault, saving=self._saving)
+        return True
