@@ -41,6 +41,16 @@ def _forget_logs(ws: Workspace) -> None:
             os.unlink(os.path.join(ws.logs, name))
 
 
+def _cpu_seconds(pid: int) -> float:
+    """What the process itself has used; 0 once it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            words = file.read().rpartition(") ")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _was_stopped_once(ws: Workspace, server: str) -> bool:
     life = ["start", "helper", "listen"]
     return ws.steps(server) in [[*life, stop, "clean"] for stop in ("sig2", "sig15", "sig1")]
@@ -88,6 +98,16 @@ def test_kill_9_of_vx_takes_every_task_with_it_each_time(ws: Workspace) -> None:
     vx = ws.start("run", "work")
     ws.wait_steps("work", "start", 1)
     assert vx.stop() == 130
+
+
+@pytest.mark.sandbox
+def test_kill_9_of_the_group_of_vx_leaves_nothing_and_no_forwarder(ws: Workspace) -> None:
+    _three_servers(ws)
+    vx = ws.start("run", "web", "api", "cell", "work", "--concurrency", "8")
+    _all_up(ws, "work")
+    os.killpg(vx.pid, signal.SIGKILL)
+    assert vx.ended() == 137
+    ws.nothing_left(3)
 
 
 @pytest.mark.sandbox
@@ -173,6 +193,32 @@ def test_closing_the_terminal_ends_everything(ws: Workspace) -> None:
     again = ws.watch("web")  # no lock or socket of before is in the way
     ws.wait_steps("web", "listen", 1)
     assert again.stop() == 0
+
+
+def test_a_run_whose_terminal_is_closed_ends_as_one_that_is_hung_up(ws: Workspace) -> None:
+    ws.task("work", 'echo start $$ >> "$LOGS/work"; sleep 300 | sleep 301')
+    vx = ws.terminal("run", "work")
+    ws.wait_steps("work", "start", 1)
+    vx.hang_up()
+    assert vx.ended(12) == 129
+    ws.nothing_left(1)
+
+
+def test_a_vx_whose_terminal_is_gone_waits_for_the_last_server_without_spinning(
+    ws: Workspace,
+) -> None:
+    chatter = "trap '' HUP; while :; do echo still here; sleep 0.02; done"
+    ws.server("web", ws.serve("web", ws.port(), cleanup=1), ready_line="READY", grace="6s")
+    ws.server("chatter", chatter, grace="1s")
+    vx = ws.terminal("watch", "web", "chatter")
+    ws.wait_steps("web", "listen", 1)
+    vx.hang_up()
+    ws.wait_steps("web", "sig1", 1)
+    before, began = _cpu_seconds(vx.process.pid), time.monotonic()
+    ws.wait_steps("web", "clean", 1)
+    assert _cpu_seconds(vx.process.pid) - before < (time.monotonic() - began) / 2
+    assert vx.ended(12) == 0
+    ws.nothing_left(1)
 
 
 def test_an_output_that_nobody_reads_any_more_is_no_escape(ws: Workspace) -> None:

@@ -72,8 +72,11 @@ class Planned:
 
     @property
     def members(self) -> int:
-        """How many members are up when all are that are sure to come."""
-        return self.copies * _count(self.tree)
+        """How many members are up when all are that are sure to come.
+
+        What a root leaves behind may be gone before it is up.
+        """
+        return 1 if "leaves" in self.tree["traits"] else self.copies * _count(self.tree)
 
 
 @dataclass(frozen=True, slots=True)
