@@ -22,7 +22,29 @@ REFUSED = Trial(
         (replace(REFUSED, settings={APPARMOR: "1"}), "AppArmor", f"sysctl -w {APPARMOR}=0"),
         (replace(REFUSED, settings={CLONE: "0"}), "kernel", f"sysctl -w {CLONE}=1"),
         (replace(REFUSED, settings={MAXIMUM: "0"}), "kernel", f"sysctl -w {MAXIMUM}=15000"),
+        (
+            replace(REFUSED, settings={"user.max_pid_namespaces": "0"}, as_root=True),
+            "pid namespaces",
+            "sysctl -w user.max_pid_namespaces=15000",
+        ),
+        (
+            replace(
+                REFUSED,
+                message="bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+                settings={APPARMOR: "1"},
+                user_namespace=True,
+                own_proc=True,
+            ),
+            "AppArmor",
+            f"sysctl -w {APPARMOR}=0",
+        ),
         (replace(REFUSED, in_container=True), "container", "seccomp=unconfined"),
+        (replace(REFUSED, filtered=True), "system call filter", "seccomp=unconfined"),
+        (
+            replace(REFUSED, user_namespace=True, weaker=True),
+            "the sandbox or container that vx runs in lets nothing mount a /proc",
+            "sandbox.weaker_when_nested = true",
+        ),
         (REFUSED, "No permissions to create", "whoever runs this machine"),
         (
             replace(REFUSED, settings={APPARMOR: "1"}, as_root=True, in_container=True),

@@ -24,17 +24,24 @@ _INSTALL = {
 APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
 CLONE = "kernel.unprivileged_userns_clone"
 MAXIMUM = "user.max_user_namespaces"
-SETTINGS = (APPARMOR, CLONE, MAXIMUM)
-"""Kernel settings that refuse user namespaces; a kernel has only some of them."""
+MAXIMA = (MAXIMUM, *(f"user.max_{kind}_namespaces" for kind in ("pid", "net", "mnt", "ipc", "uts")))
+SETTINGS = (APPARMOR, CLONE, *MAXIMA)
+"""Kernel settings that refuse namespaces; a kernel has only some of them."""
+
+NESTED = "sandbox.weaker_when_nested"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether this host can hold a sandbox; if not, one reason and one remedy."""
+    """Whether this host can hold a sandbox; if not, one reason and one remedy.
+
+    `weaker`: it can hold one that shows the processes around it.
+    """
 
     ok: bool
     reason: str = ""
     fix: str = ""
+    weaker: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,9 @@ class Trial:
     """What was seen when a box could not be made.
 
     `message` is what bubblewrap said. `user_namespace` and `own_proc` say whether a smaller box
-    could be made: with nothing but a user namespace, and with a /proc of its own as well.
+    could be made: with nothing but a user namespace, and with a /proc of its own as well;
+    `weaker` whether the box could be made that needs no such /proc. `filtered`: a filter around
+    vx judges its system calls.
     """
 
     message: str
@@ -51,6 +60,8 @@ class Trial:
     settings: Mapping[str, str]
     in_container: bool
     as_root: bool
+    weaker: bool = False
+    filtered: bool = False
 
 
 def missing(programs: Iterable[str], systems: Iterable[str]) -> Verdict:
@@ -74,34 +85,57 @@ def diagnose(trial: Trial) -> Verdict:
             "this bubblewrap is too old: it cannot bind by descriptor (--bind-fd)",
             "install bubblewrap 0.10 or newer, or the patched older one of your distribution",
         )
+    setting = _setting(trial)
+    if setting is not None:
+        return setting
     if not trial.user_namespace:
         return _refused(trial)
-    if not trial.own_proc and trial.in_container:
-        return Verdict(
-            False,
-            "this container lets nothing mount a /proc of its own",
-            "start it with `--security-opt systempaths=unconfined`, or run vx outside of it",
-        )
+    if not trial.own_proc:
+        return _nested(trial)
     return Verdict(False, f"a sandboxed `true` fails: {trial.message}", "see docs/sandbox.md")
 
 
-def _refused(trial: Trial) -> Verdict:
-    """User namespaces are refused: by which setting, or by whom else."""
-    for name, refusing, allowing in ((APPARMOR, "1", 0), (CLONE, "0", 1), (MAXIMUM, "0", 15000)):
-        unprivileged = name == MAXIMUM or not trial.as_root
-        if unprivileged and trial.settings.get(name) == refusing:
+def _setting(trial: Trial) -> Verdict | None:
+    """The kernel setting that refuses what was tried."""
+    apparmor = not trial.user_namespace or "RTM_NEWADDR" in trial.message
+    for name, refusing, allowing, counts in (
+        (APPARMOR, "1", 0, apparmor and not trial.as_root),
+        (CLONE, "0", 1, not trial.user_namespace and not trial.as_root),
+        *((name, "0", 15000, True) for name in MAXIMA),
+    ):
+        if counts and trial.settings.get(name) == refusing:
             who = "AppArmor" if name == APPARMOR else "the kernel"
+            kind = name.split("_")[1] if name in MAXIMA[1:] else "user"
             return Verdict(
                 False,
-                f"{who} lets no program make user namespaces ({name} is {refusing})",
+                f"{who} lets no program make {kind} namespaces ({name} is {refusing})",
                 f"sudo sysctl -w {name}={allowing}, and the same in /etc/sysctl.d to keep it",
             )
-    if trial.in_container:
+    return None
+
+
+def _nested(trial: Trial) -> Verdict:
+    """What is around vx shows a /proc with parts covered, so the kernel gives nobody another one."""
+    around = "this container" if trial.in_container else "the sandbox or container that vx runs in"
+    own = "start it with `--security-opt systempaths=unconfined`, or run vx outside of it"
+    weaker = f"; or set {NESTED} = true for the tasks that may see the processes around them"
+    return Verdict(
+        False,
+        f"{around} lets nothing mount a /proc of its own",
+        own + weaker if trial.weaker else own,
+        weaker=trial.weaker,
+    )
+
+
+def _refused(trial: Trial) -> Verdict:
+    """User namespaces are refused, and by none of the kernel's settings."""
+    if trial.in_container or trial.filtered:
+        who = "this container" if trial.in_container else "a system call filter around vx"
         return Verdict(
             False,
-            "this container lets no program make user namespaces",
-            "start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, "
-            "or run vx outside of it",
+            f"{who} lets no program make user namespaces",
+            "start the container with `--security-opt seccomp=unconfined "
+            "--security-opt apparmor=unconfined`, or run vx outside of it",
         )
     return Verdict(
         False,

@@ -64,10 +64,13 @@ async def probe(nursery: Nursery, environ: Mapping[str, str], root: str) -> Verd
     message = await _try_true(nursery, maker, environ)
     if message is None:
         return Verdict(True)
-    return await asyncio.to_thread(_explain, programs.bwrap, message, environ)
+    weaker = await _try_true(nursery, maker, environ, own_proc=False) is None
+    return await asyncio.to_thread(_explain, programs.bwrap, message, environ, weaker=weaker)
 
 
-async def _try_true(nursery: Nursery, maker: BoxMaker, environ: Mapping[str, str]) -> str | None:
+async def _try_true(
+    nursery: Nursery, maker: BoxMaker, environ: Mapping[str, str], *, own_proc: bool = True
+) -> str | None:
     """Run `true` in a box with no grants: None if that works, else the last words about it."""
     said: list[bytes] = []
 
@@ -76,7 +79,7 @@ async def _try_true(nursery: Nursery, maker: BoxMaker, environ: Mapping[str, str
 
     task = Task("", "true", command="true", sandbox=Sandbox())
     environment = {"PATH": environ.get("PATH", os.defpath)}
-    box = await maker.make(task, "true", environment, "null")
+    box = await maker.make(task, "true", environment, "null", own_proc=own_proc)
     try:
         tree = await nursery.launch(box.launch, listen)
         await box.open(tree)
@@ -96,7 +99,7 @@ def _workspace(root: str) -> Workspace:
     return Workspace(root, {"": project}, "", ())
 
 
-def _explain(bwrap: str, message: str, environ: Mapping[str, str]) -> Verdict:
+def _explain(bwrap: str, message: str, environ: Mapping[str, str], *, weaker: bool) -> Verdict:
     def works(*options: str) -> bool:
         return capture((bwrap, *options, "true"), cwd="/", env=environ).code == 0
 
@@ -108,8 +111,16 @@ def _explain(bwrap: str, message: str, environ: Mapping[str, str]) -> Verdict:
             settings={name: _setting(name) for name in SETTINGS},
             in_container="container" in environ or any(map(os.path.exists, _CONTAINER_SIGNS)),
             as_root=os.geteuid() == 0,
+            weaker=weaker,
+            filtered=_filtered(),
         )
     )
+
+
+def _filtered() -> bool:
+    """Whether somebody put this very process behind a system call filter."""
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
+        return any(line.split() == ["Seccomp:", "2"] for line in status)
 
 
 def _setting(name: str) -> str:

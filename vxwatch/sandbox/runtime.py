@@ -54,8 +54,8 @@ class SandboxRuntime:
         if self._maker is not None:
             self._maker.workspace = workspace
 
-    async def ensure(self) -> None:
-        """Find out, once, whether this host can hold a sandbox.
+    async def ensure(self, *, weaker: bool = False) -> None:
+        """Find out, once, whether this host can hold a sandbox; if `weaker`, at least such a one.
 
         Raises `UserError` with the reason and the remedy if it cannot, each time it is asked.
         """
@@ -63,7 +63,7 @@ class SandboxRuntime:
             if self._verdict is None:
                 root = self._workspace.root
                 self._verdict = await probe(self._nursery, self._environ, root)
-        if not self._verdict.ok:
+        if not self._verdict.ok and not (weaker and self._verdict.weaker):
             raise UserError(
                 "sandbox-unavailable",
                 f"sandboxed tasks cannot run here: {self._verdict.reason}",
@@ -85,7 +85,8 @@ class SandboxRuntime:
             programs = find_programs(self._environ, self._workspace.root)
             assert not isinstance(programs, Verdict)
             self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
-        box = await self._maker.make(task, command, environment, stdin)
+        own_proc = self._verdict is None or self._verdict.ok
+        box = await self._maker.make(task, command, environment, stdin, own_proc=own_proc)
         self._live[box] = task.id
         box.when_closed(lambda: self._end(box))
         return box

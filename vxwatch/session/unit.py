@@ -64,7 +64,7 @@ async def unit(
             async with _tree(session, task, launch, on_output) as tree:
                 yield Unit(task, tree)
         else:
-            await session.sandbox.ensure()
+            await session.sandbox.ensure(weaker=task.sandbox.weaker_when_nested)
             box = await session.sandbox.box(task, command, environment, stdin)
             try:
                 async with _tree(session, task, box.launch, on_output) as tree:
