@@ -15,6 +15,7 @@ from vxwatch.model import TaskId
 Status = Literal[
     "ran",  # exit 0
     "fresh",  # its key did not move, nothing ran
+    "restored",  # its key is an earlier one: what it made then was put back
     "ready",  # a server that came up (or came up again) in this cycle
     "kept",  # a server that was left alone
     "failed",
@@ -47,7 +48,7 @@ class Outcome:
     @property
     def ok(self) -> bool:
         """Whether what depends on the task may go on."""
-        return self.status in ("ran", "fresh", "ready", "kept")
+        return self.status in ("ran", "fresh", "restored", "ready", "kept")
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,13 +125,22 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long the cache keeps what nobody uses, in seconds, and how much at most, in bytes."""
+
+    older_than: float = 30 * 86_400.0
+    max_size: int = 10 << 30
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """Everything discovery and config loading found.
 
     `root` is absolute and real (no link in it). `projects` is keyed by name; `root_project`
     names the one whose `dir` is "". `config_files` are all files whose content made this
     value (configs, manifests, workspace files), so that a watch knows what to re-read.
-    `member_parents` are the directories in which a member may appear or vanish.
+    `member_parents` are the directories in which a member may appear or vanish. `cache_dir` is
+    None for the usual place, "shared", or a path as the config has it.
     """
 
     root: str
@@ -142,6 +151,8 @@ class Workspace:
     concurrency: int | None = None
     timeout: float | None = None
     affected_base: str | None = None
+    cache_dir: str | None = None
+    cache_retention: Retention = Retention()
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -13,12 +13,6 @@ from dataclasses import dataclass
 from vxwatch.cache.database import told
 from vxwatch.cache.store import ARTIFACTS, SUFFIX, TEMPORARY, Store
 
-OLDER_THAN = 30 * 86_400.0
-"""Seconds that an entry is kept unused where nobody says otherwise."""
-
-MAX_SIZE = 10 << 30
-"""Bytes that a cache may take where nobody says otherwise."""
-
 _STEP = 64
 _SECOND = 1_000_000_000
 _SIZE = "size + length(items) + length(log)"

@@ -7,7 +7,7 @@ found and what is expected; what it returns beside a fault must not be used. Pur
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from vxwatch import durations
+from vxwatch import durations, sizes
 from vxwatch.nearest import nearest
 
 At = tuple[str | int, ...]
@@ -116,6 +116,44 @@ class Duration:
             text = {"type": "string", "pattern": f"^(?:{durations.PATTERN})$"}
             return {"anyOf": [text, {"const": 0}]}
         return {"type": "string", "pattern": f"^(?=.*[1-9])(?:{durations.PATTERN})$"}
+
+
+class Age:
+    """How old something may grow, as seconds: a duration that may be days or weeks."""
+
+    __slots__ = ()
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The seconds."""
+        try:
+            return durations.parse_age(value)
+        except ValueError as error:
+            faults.add(at, f"{error}, found {shown(value)}")
+            return 0.0
+
+    def schema(self) -> Schema:
+        """A string with a unit, or 0."""
+        text = {"type": "string", "pattern": f"^(?:{durations.AGE_PATTERN})$"}
+        return {"anyOf": [text, {"const": 0}]}
+
+
+class Size:
+    """An amount of bytes with its unit, as bytes."""
+
+    __slots__ = ()
+
+    def check(self, value: Any, at: At, faults: Faults) -> Any:
+        """The bytes."""
+        try:
+            return sizes.parse_size(value)
+        except ValueError as error:
+            faults.add(at, f"{error}, found {shown(value)}")
+            return 0
+
+    def schema(self) -> Schema:
+        """A string with a unit, or 0."""
+        text = {"type": "string", "pattern": f"^(?:{sizes.PATTERN})$"}
+        return {"anyOf": [text, {"const": 0}]}
 
 
 class Port:

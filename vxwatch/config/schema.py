@@ -14,6 +14,7 @@ from vxwatch import globs, model
 from vxwatch.config.concurrency import EXPECTED as CONCURRENCY
 from vxwatch.config.concurrency import SHARE, tasks_at_once
 from vxwatch.config.kinds import (
+    Age,
     At,
     Boolean,
     Count,
@@ -26,6 +27,7 @@ from vxwatch.config.kinds import (
     OneOf,
     Port,
     Schema,
+    Size,
     Table,
     Text,
     Texts,
@@ -52,6 +54,8 @@ class Settings:
     concurrency: int | str | None = None
     timeout: float | None = None
     affected_base: str | None = None
+    cache_dir: str | None = None
+    cache_retention: Mapping[str, Any] | None = None
 
 
 Fields = Mapping[str, Any]
@@ -272,6 +276,19 @@ WORKSPACE = Table(
         "affected_base": (
             Text("a branch or a commit"),
             "what --affected compares with; default: the main branch of origin",
+        ),
+        "cache_dir": (
+            Text("a directory"),
+            'where the cache lies; "shared": with all worktrees of the repository; default .vx/cache',
+        ),
+        "cache_retention": (
+            Table(
+                {
+                    "older_than": (Age(), "what is unused for so long is removed; default 30d"),
+                    "max_size": (Size(), "how large the cache may grow; default 10G"),
+                }
+            ),
+            "what is removed from the cache at the end of a run",
         ),
     }
 )

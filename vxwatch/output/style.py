@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 LOOKS = {
     "ran": "32",
+    "restored": "32",
     "ready": "32",
     "failed": "31;1",
     "error": "31;1",
@@ -18,6 +19,7 @@ LOOKS = {
 GLYPHS = {
     "ran": "✓",
     "fresh": "✓",
+    "restored": "✓",
     "ready": "●",
     "kept": "●",
     "failed": "✗",
@@ -27,6 +29,7 @@ GLYPHS = {
 PLAIN_GLYPHS = {
     "ran": "+",
     "fresh": "+",
+    "restored": "+",
     "ready": "*",
     "kept": "*",
     "failed": "x",

@@ -53,7 +53,7 @@ def counts(outcomes: Iterable[Outcome]) -> str:
     tally: dict[str, int] = {}
     for result in outcomes:
         tally[result.status] = tally.get(result.status, 0) + 1
-    order = ("ran", "fresh", "ready", "kept", "skipped", "aborted", "failed")
+    order = ("ran", "restored", "fresh", "ready", "kept", "skipped", "aborted", "failed")
     return ", ".join(f"{tally[s]} {s}" for s in order if s in tally) or "nothing to do"
 
 

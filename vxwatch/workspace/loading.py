@@ -15,7 +15,7 @@ from vxwatch.config.load import Reader
 from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings, read_tags
 from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
-from vxwatch.model import Project, Task, Workspace
+from vxwatch.model import Project, Retention, Task, Workspace
 from vxwatch.workspace.dependencies import npm_needs, python_needs, resolve
 from vxwatch.workspace.git import Git
 from vxwatch.workspace.manifests import SETTINGS, Place, read_place, read_pnpm
@@ -43,6 +43,8 @@ def load(root: str) -> Workspace:
         concurrency=_concurrency(settings),
         timeout=settings.timeout,
         affected_base=settings.affected_base,
+        cache_dir=settings.cache_dir,
+        cache_retention=Retention(**(settings.cache_retention or {})),
     )
     if known:
         _check_dependencies(reader, workspace, named)
