@@ -31,7 +31,8 @@ class Outcome:
     `code` is the exit code (128 + n after signal n), None where nothing exited. `detail` is
     the cause in the user's terms ("timed out after 30s"). `blocked_by` names what a skipped
     task waited for. `cpu` in seconds, `peak_rss` in bytes, 0 where unknown. `attempts`: how often it
-    was tried; times are those of all of them.
+    was tried; times are those of all of them. `findings` say what its sandbox denied it, each as
+    what follows the task's name.
     """
 
     task: TaskId
@@ -44,6 +45,7 @@ class Outcome:
     cpu: float = 0.0
     peak_rss: int = 0
     attempts: int = 1
+    findings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -188,6 +188,8 @@ class Plain:
         if result.seconds:
             line += f" ({text.duration(result.seconds)})"
         self._line(f"{self._style.glyph(result.status)} {text.printable(line)}", result.status)
+        for finding in result.findings:
+            self._line(f"sandbox: {result.task} {text.printable(finding)}", result.status)
         self._hint(result.hint)
 
     def _ready(self, event: ServerReady) -> None:

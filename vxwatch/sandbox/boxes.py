@@ -23,6 +23,7 @@ from vxwatch.sandbox.bwrap import (
     BLOCK_FD,
     FILTER_FD,
     FIRST_BIND_FD,
+    LOG_FD,
     Programs,
     Shape,
     arguments,
@@ -35,6 +36,7 @@ from vxwatch.sandbox.opening import Placeholders, open_real
 from vxwatch.sandbox.policy import Mount, decide, shows
 from vxwatch.sandbox.seccomp import filter_program
 from vxwatch.sandbox.survey import MOST_MOUNTS, Survey, survey
+from vxwatch.sandbox.trace import Report, Trace, Tracer, scene_of
 
 if TYPE_CHECKING:
     from vxwatch.process.nursery import Nursery
@@ -85,8 +87,10 @@ class Box:
         lent: AsyncExitStack,
         entrance: _Entrance | None,
         seen: _Seen,
+        trace: Trace | None = None,
     ) -> None:
         self.launch = launch
+        self._trace = trace
         self.withheld = seen.withheld
         self._seen = seen
         self._sent = sent
@@ -120,6 +124,10 @@ class Box:
             f"who may not use the programs in {self._seen.closed[0]}"
         )
 
+    async def report(self, code: int) -> Report:
+        """What its command, which ended with this code, was denied; nothing if it is not traced."""
+        return Report() if self._trace is None else await self._trace.report(code)
+
     def replaced(self) -> str | None:
         """A path that the box shows as it was: another file or directory is there by now.
 
@@ -149,7 +157,10 @@ class Box:
 
 
 class BoxMaker:
-    """Makes the boxes of one session."""
+    """Makes the boxes of one session.
+
+    `tracer` traces the commands of tasks that end, but for those in `untraced`.
+    """
 
     def __init__(
         self,
@@ -159,6 +170,8 @@ class BoxMaker:
         programs: Programs,
     ) -> None:
         self.workspace = workspace
+        self.tracer: Tracer | None = None
+        self.untraced: set[str] = set()
         self._nursery = nursery
         self._environ = environ
         self._programs = programs
@@ -206,11 +219,20 @@ class BoxMaker:
             descriptors, bound = self._bind(mounts, shape, sent)
             allowed = self._filters[task.sandbox.unix_sockets is not None]
             descriptors[FILTER_FD] = _in_memory(allowed, sent)
+            trace = None
+            if own_proc and self._traced(task):
+                trace = Trace(task, scene_of(self.workspace, task, mounts, directory, users_home))
+                stack.callback(trace.close)
+                sent.callback(os.close, trace.descriptor)
+                descriptors[LOG_FD] = trace.descriptor
+                if self._owner is not None:
+                    os.fchown(trace.descriptor, *self._owner)  # opened again by name, in the box
             launch = Launch(
                 argv=command_line(
                     self._programs,
                     command,
                     blocked=entrance is not None,
+                    tracer=self.tracer.words(looks=trace.looks) if self.tracer and trace else (),
                     on_terminal=stdin == "terminal",
                 ),
                 cwd=directory if self._owner is None else "/",
@@ -227,7 +249,12 @@ class BoxMaker:
             )
             lent = stack.pop_all()
             seen = _Seen(closed, bound, _before(found, mounts), found.withheld)
-        return Box(launch, sent, lent, entrance, seen)
+        return Box(launch, sent, lent, entrance, seen, trace)
+
+    def _traced(self, task: Task) -> bool:
+        """Whether what this task is denied is to be told: of those that end, all that we can."""
+        ends = task.persistent is None and not task.interactive
+        return ends and self.tracer is not None and task.id not in self.untraced
 
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:

@@ -13,7 +13,8 @@ from vxwatch.sandbox.policy import Mount
 
 INFO_FD, STATUS_FD = 3, 4
 """Where the nursery puts the pipes that tell the init's pid and the command's exit."""
-ARGS_FD, FILTER_FD, BLOCK_FD, FIRST_BIND_FD = 5, 6, 7, 8
+ARGS_FD, FILTER_FD, BLOCK_FD, LOG_FD, FIRST_BIND_FD = 5, 6, 7, 8, 9
+"""`LOG_FD` stays open in the first process of the box alone, for a tracer to write to."""
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
 _PROC_COVERS = ("sysrq-trigger", "irq", "bus", "fs")
@@ -28,21 +29,28 @@ class Programs:
 
 
 def command_line(
-    programs: Programs, command: str, *, blocked: bool, on_terminal: bool = False
+    programs: Programs,
+    command: str,
+    *,
+    blocked: bool,
+    tracer: tuple[str, ...] = (),
+    on_terminal: bool = False,
 ) -> tuple[str, ...]:
     """The argv that starts the box. `blocked`: the command waits for a byte on `BLOCK_FD`.
 
+    `tracer` are the words of a tracer that starts the command and writes to `LOG_FD`.
     `on_terminal`: it stays in the session of the terminal, into which the filter lets nobody type;
     bwrap is deaf to the signals of the keys then, and the command is not.
     """
+    log = ("--sync-fd", str(LOG_FD)) if tracer else ()
     block = ("--block-fd", str(BLOCK_FD)) if blocked else ()
     session = () if on_terminal else ("--new-session",)
     hearing = ("/usr/bin/env", "--default-signal=INT,QUIT,TERM,HUP") if on_terminal else ()
     return (
         *(programs.bwrap, "--die-with-parent", *session, *_NAMESPACES, "--cap-drop", "ALL"),
-        *("--args", str(ARGS_FD), "--seccomp", str(FILTER_FD), *block),
+        *("--args", str(ARGS_FD), "--seccomp", str(FILTER_FD), *block, *log),
         *("--info-fd", str(INFO_FD), "--json-status-fd", str(STATUS_FD)),
-        *("--", *hearing, programs.sh, "-c", command),
+        *("--", *hearing, *tracer, programs.sh, "-c", command),
     )
 
 

@@ -15,6 +15,7 @@ from vxwatch.sandbox.births import Mark, mark
 from vxwatch.sandbox.boxes import Box, BoxMaker
 from vxwatch.sandbox.diagnosis import Verdict
 from vxwatch.sandbox.probe import find_programs, probe
+from vxwatch.sandbox.trace import Tracer, find_tracer, remark
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
@@ -34,6 +35,8 @@ class SandboxRuntime:
         self._asking = asyncio.Lock()
         self._verdict: Verdict | None = None
         self._maker: BoxMaker | None = None
+        self._tracer: Tracer | None = None
+        self._remarks: list[tuple[str, str]] | None = None
         self._live: dict[Box, TaskId] = {}
         self._born: dict[str, tuple[TaskId, Mark]] = {}
 
@@ -85,11 +88,31 @@ class SandboxRuntime:
             programs = find_programs(self._environ, self._workspace.root)
             assert not isinstance(programs, Verdict)
             self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
+        if task.persistent is None:
+            self._maker.tracer = await self._find_tracer()
         own_proc = self._verdict is None or self._verdict.ok
         box = await self._maker.make(task, command, environment, stdin, own_proc=own_proc)
         self._live[box] = task.id
         box.when_closed(lambda: self._end(box))
         return box
+
+    async def _find_tracer(self) -> Tracer | None:
+        async with self._asking:
+            if self._remarks is None:
+                root = self._workspace.root
+                self._tracer = await asyncio.to_thread(find_tracer, self._environ, root)
+                self._remarks = remark(self._tracer)
+        return self._tracer
+
+    def distrust_tracer(self, task: Task) -> None:
+        """Run the command of this task without a tracer from now on: it failed."""
+        if self._maker is not None:
+            self._maker.untraced.add(task.id)
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What the user should know of the tracing, each time only what is new."""
+        said, self._remarks = self._remarks or [], None if self._remarks is None else []
+        return said
 
     def _end(self, box: Box) -> None:
         task = self._live.pop(box)

@@ -18,12 +18,14 @@ from vxwatch.errors import UserError
 from vxwatch.events import Outcome, TaskOutput, TaskRetried, TaskStarted
 from vxwatch.process.nursery import OnOutput
 from vxwatch.process.tree import LaunchError
+from vxwatch.session.denied import remark, report_of, with_report
 from vxwatch.session.shell import in_place_of_the_shell
 from vxwatch.session.unit import Unit, bounded, stop, unit
 
 if TYPE_CHECKING:
     from vxwatch.model import Task
     from vxwatch.process.tree import Exit
+    from vxwatch.sandbox.trace import Report
     from vxwatch.session.session import Session
 
 TIMED_OUT = 124
@@ -53,6 +55,16 @@ async def execute(session: "Session", task: "Task") -> Outcome:
 
 
 async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
+    outcome, report = await _once(session, task, command)
+    if report is None:
+        return outcome
+    remark(session, task, report)
+    if report.lost and outcome.code != TIMED_OUT:
+        outcome, _ = await _once(session, task, command)
+    return with_report(outcome, report, task)
+
+
+async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcome, Report | None]":
     loop = asyncio.get_running_loop()
     begun = loop.time()
 
@@ -69,13 +81,15 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
             late = end is None
             if end is None:
                 end = await stop(session, task, live.tree)
+            report = await report_of(live, end)
     except LaunchError as error:
-        return Outcome(task.id, "failed", error.code, detail=error.message, hint=error.hint)
+        failed = Outcome(task.id, "failed", error.code, detail=error.message, hint=error.hint)
+        return failed, None
     except UserError as error:
-        return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
+        return Outcome(task.id, "failed", detail=error.message, hint=error.hint), None
     if task.interactive and not late and (number := session.foreground.ended_by(end.code)):
         session.interrupt(number)
-        return Outcome(task.id, "aborted", end.code, seconds=loop.time() - begun)
+        return Outcome(task.id, "aborted", end.code, seconds=loop.time() - begun), None
     detail = _detail(end) or live.explain(end.code)
     if late:
         assert timeout is not None
@@ -83,7 +97,7 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
     code, hint = TIMED_OUT if late else end.code, ""
     if born := live.born():
         code, detail, hint = code or 1, _born(session, born), _NOT_OBEYED
-    return Outcome(
+    outcome = Outcome(
         task.id,
         "failed" if code else "ran",
         code,
@@ -93,6 +107,7 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
         cpu=end.cpu,
         peak_rss=end.peak_rss,
     )
+    return outcome, report
 
 
 def _born(session: "Session", paths: tuple[str, ...]) -> str:

@@ -128,10 +128,15 @@ class MaskedEvents:
         return event
 
     def _outcome(self, outcome: Outcome) -> Outcome:
-        if not (outcome.detail or outcome.hint):
+        if not (outcome.detail or outcome.hint or outcome.findings):
             return outcome
         text = self._masker.text
-        return replace(outcome, detail=text(outcome.detail), hint=text(outcome.hint))
+        return replace(
+            outcome,
+            detail=text(outcome.detail),
+            hint=text(outcome.hint),
+            findings=self._texts(outcome.findings),
+        )
 
     def _texts(self, texts: Iterable[str]) -> tuple[str, ...]:
         return tuple(map(self._masker.text, texts))

@@ -5,7 +5,7 @@ is left, whatever the way, the tree is dead and its box is taken back.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vxwatch.model import Task
     from vxwatch.process.launching import Stdin
     from vxwatch.process.tree import Exit, Tree
+    from vxwatch.sandbox.trace import Report
     from vxwatch.session.session import Session
 
 
@@ -27,7 +28,8 @@ class Unit:
 
     `explain` says what its box has to do with an exit code, `replaced` names a path that the
     box shows as it was before something else came to its place, and `born` what appeared in it
-    that a write grant does not open.
+    that a write grant does not open. `report` says what its command, which has ended with this
+    code, was denied.
     """
 
     task: "Task"
@@ -35,6 +37,7 @@ class Unit:
     explain: Callable[[int], str] = lambda _: ""
     replaced: Callable[[], str | None] = lambda: None
     born: Callable[[], tuple[str, ...]] = lambda: ()
+    report: "Callable[[int], Awaitable[Report]] | None" = None
 
 
 @asynccontextmanager
@@ -69,7 +72,7 @@ async def unit(
             try:
                 async with _tree(session, task, box.launch, on_output) as tree:
                     await box.open(tree)
-                    yield Unit(task, tree, box.explain, box.replaced, box.born)
+                    yield Unit(task, tree, box.explain, box.replaced, box.born, box.report)
             finally:
                 await box.close()
     finally:

@@ -1,0 +1,206 @@
+"""Traces the commands of boxes with strace, and tells what they were denied.
+
+strace runs inside the box, as a process beside the command, and writes into a pipe that only the
+first process of the box holds; the command inherits nothing of it, and its exit code, signals and
+output are its own. What cannot be traced runs all the same: its walls do not depend on this.
+"""
+
+import asyncio
+import fcntl
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vxwatch.process.command import capture
+from vxwatch.process.programs import resolve
+from vxwatch.sandbox.bwrap import LOG_FD
+from vxwatch.sandbox.paths import inside
+from vxwatch.sandbox.policy import shows
+from vxwatch.sandbox.tracelog import TraceLog, traced_calls
+
+if TYPE_CHECKING:
+    from vxwatch.model import Task, Workspace
+    from vxwatch.sandbox.findings import Scene
+    from vxwatch.sandbox.policy import Mount
+
+_CHUNK = 65536
+_ROOM = 1 << 20
+"""Bytes that the pipe holds, so that strace seldom waits for us."""
+_DRAIN = 2.0
+"""Seconds for the log of a box that has ended to end, too."""
+_FILTERS_SINCE, _APART_SINCE = (5, 3), (5, 6)
+_SEGFAULT = 139
+_SIGNALLED = 128
+
+MISSING = (
+    "strace is not installed, so what sandboxed tasks are denied is not told",
+    "sudo apt-get install strace",
+)
+SLOW = (
+    "strace {} is old: tracing sandboxed tasks takes many times longer than with 5.6 or later",
+    "update strace",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tracer:
+    """An strace of this host: where it is, and which of its options it has."""
+
+    program: str
+    version: tuple[int, int]
+
+    @property
+    def slow(self) -> bool:
+        """Whether it stops at every system call, and not only at those it is asked for."""
+        return self.version < _FILTERS_SINCE
+
+    def words(self, *, looks: bool) -> tuple[str, ...]:
+        """The words to put before a command; `looks` traces the calls that only look at names."""
+        return (
+            *(self.program, "-o", f"/proc/1/fd/{LOG_FD}", "-I", "3", "-f", "-q", "-y", "-s", "0"),
+            "-DD" if self.version >= _APART_SINCE else "-D",
+            *(() if self.slow else ("--seccomp-bpf",)),
+            *("-e", "signal=SEGV", "-e", "verbose=connect,?openat2,?clone3"),
+            *("-e", f"trace={traced_calls(looks=looks)}", "--"),
+        )
+
+
+def find_tracer(environ: Mapping[str, str], root: str) -> Tracer | None:
+    """The strace on PATH; None if there is none, or none that says its version."""
+    program = resolve("strace", environ.get("PATH", os.defpath), root)
+    if program is None:
+        return None
+    said = capture((program, "-V"), cwd="/", env={"PATH": os.defpath}).out
+    found = re.search(rb"version (\d+)\.(\d+)", said)
+    return Tracer(program, (int(found[1]), int(found[2]))) if found else None
+
+
+def remark(tracer: Tracer | None) -> list[tuple[str, str]]:
+    """What the user should know about it once: a text and a hint each."""
+    if tracer is None:
+        return [MISSING]
+    if tracer.slow:
+        return [(SLOW[0].format(".".join(map(str, tracer.version))), SLOW[1])]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of tracing a command.
+
+    `findings` say what it did that was denied, `remedies` what to write into the config. `first`
+    is its working directory, if the command failed and nothing in there is granted.
+    `lost`: the tracer itself failed, so there is nothing to be said about the command. `cut`: it
+    was denied, or just did, more than was looked at.
+    """
+
+    findings: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+    first: str = ""
+    lost: bool = False
+    cut: bool = False
+
+
+class Trace:
+    """The log of one box: give `descriptor` to it as `LOG_FD`, and `close` this when it has ended.
+
+    `looks` says whether the calls that only look at names are to be traced as well.
+    """
+
+    def __init__(self, task: "Task", scene: "Scene") -> None:
+        self._task = task
+        self._scene = scene
+        hidden = frozenset(m.path for m in scene.mounts if m.kind == "blank")
+        self.log = TraceLog(scene.directory, watched=hidden & _within(hidden, scene.root))
+        self.looks = shows(scene.mounts, scene.directory) not in {"read", "write"}
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self._read, self.descriptor = os.pipe()
+        os.set_blocking(self._read, False)
+        with suppress(OSError):  # the user may have used up what all his pipes may hold
+            fcntl.fcntl(self._read, fcntl.F_SETPIPE_SZ, _ROOM)
+        self._loop.add_reader(self._read, self._take)
+
+    async def report(self, code: int) -> Report:
+        """What the command, which has ended with this code, was denied."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN):
+                await self._over.wait()
+        if failed(self.log, code):
+            return Report(lost=True)
+        nothing = _unread(self._scene) if code else ""
+        if not self.log.attempts:
+            return Report(cut=self.log.cut, first=nothing)
+        found = await asyncio.to_thread(_judged, self.log, self._scene, self._task)
+        return replace(found, first=nothing)
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._read >= 0:
+            self._loop.remove_reader(self._read)
+            os.close(self._read)
+            self._read = -1
+
+    def _take(self) -> None:
+        try:
+            data = os.read(self._read, _CHUNK)
+        except BlockingIOError:
+            return
+        if data:
+            self.log.feed(data)
+        else:
+            self.close()
+            self._over.set()
+
+
+def failed(log: TraceLog, code: int) -> bool:
+    """Whether the tracer failed, going by its log and the exit code of the command.
+
+    A command that ends by itself says so in the log. Where its tracer was killed, each traced
+    call fails from then on; so does the last one, and the command then ends by a segfault.
+    """
+    if not log.begun:
+        return True
+    by_itself = code < _SIGNALLED or code == _SEGFAULT
+    return by_itself and code != 0 and not log.ended and not log.cut
+
+
+def scene_of(
+    workspace: "Workspace", task: "Task", mounts: "tuple[Mount, ...]", directory: str, home: str
+) -> "Scene":
+    """What a box with these mounts shows of the workspace."""
+    from vxwatch.sandbox.findings import Scene  # noqa: PLC0415
+
+    others = {
+        os.path.realpath(os.path.join(workspace.root, project.dir)): name
+        for name, project in workspace.projects.items()
+        if project.dir and name != task.project
+    }
+    return Scene(mounts, workspace.root, directory, os.path.realpath(home), others)
+
+
+def _within(paths: frozenset[str], root: str) -> frozenset[str]:
+    return frozenset(path for path in paths if inside(path, root))
+
+
+def _judged(log: TraceLog, scene: "Scene", task: "Task") -> Report:
+    from vxwatch.sandbox.findings import judge, remedies, sentences  # noqa: PLC0415
+    from vxwatch.sandbox.places import follow  # noqa: PLC0415
+
+    assert task.sandbox is not None
+    found = judge(log.attempts, scene, task.sandbox, follow)
+    return Report(sentences(found), remedies(found, task.name, task.sandbox), cut=log.cut)
+
+
+def _unread(scene: "Scene") -> str:
+    """Where nothing is granted of the directory that the command ran in: its name."""
+    for mount in scene.mounts:
+        if mount.kind in {"read", "write"} and inside(mount.path, scene.directory):
+            if not mount.path.endswith("/node_modules"):
+                return ""
+        elif mount.kind in {"read", "write"} and inside(scene.directory, mount.path):
+            return ""
+    return scene.directory

@@ -1,0 +1,54 @@
+"""What a task's sandbox denied it, as a part of its outcome."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vxwatch.events import Notice, Outcome
+
+if TYPE_CHECKING:
+    from vxwatch.model import Task
+    from vxwatch.process.tree import Exit
+    from vxwatch.sandbox.trace import Report
+    from vxwatch.session.session import Session
+    from vxwatch.session.unit import Unit
+
+DENIED = "its sandbox denied it something"
+_UNREADABLE = "cannot read the directory it runs in"
+
+
+async def report_of(live: "Unit", end: "Exit") -> "Report | None":
+    """What the command of a task, which has ended so, was denied; None where nothing can be."""
+    return None if live.report is None else await live.report(end.code)
+
+
+def with_report(outcome: Outcome, report: "Report", task: "Task") -> Outcome:
+    """The outcome of a task with this report: who was denied something has failed."""
+    said, hints = report.findings, report.remedies
+    if report.first:
+        said = (_UNREADABLE, *said)
+        hints = hints or (f'allow it: tasks.{task.name}.sandbox.allow.read = ["."]',)
+    if not said:
+        return outcome
+    if outcome.status == "ran":
+        outcome = replace(outcome, status="failed", code=1, detail=outcome.detail or DENIED)
+    hint = "\n".join(filter(None, (*hints, outcome.hint)))
+    return replace(outcome, findings=said, hint=hint)
+
+
+def remark(session: "Session", task: "Task", report: "Report") -> None:
+    """Tell what the user should know of the tracing itself."""
+    for text, hint in session.sandbox.remarks():
+        session.emit(Notice(text, hint))
+    if report.lost:
+        session.sandbox.distrust_tracer(task)
+        session.emit(
+            Notice(
+                f"{task.id} could not be traced and runs once more, untraced: "
+                "its sandbox holds, but what it is denied is not told",
+                level="warning",
+            )
+        )
+    if report.cut:
+        session.emit(
+            Notice(f"{task.id} did more than is looked at: it may have been denied more than told")
+        )
