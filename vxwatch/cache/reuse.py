@@ -89,7 +89,7 @@ class Cache:
         self._packed: dict[str, tuple[str, bytes]] = {}
         self.store: Store | None = None
         self.load(projects)
-        with self._trouble("the cache is not used"):
+        with self.trouble("the cache is not used"):
             self.store = open_store()
             if self.store.renewed:
                 self._say("the cache was damaged and is empty now", "")
@@ -104,12 +104,12 @@ class Cache:
         """Let go of the store."""
         store, self.store = self.store, None
         if store is not None:
-            with self._trouble("the cache was left"):
+            with self.trouble("the cache was left"):
                 store.close()
 
     def expect(self, keys: Sequence[str]) -> None:
         """Look all of these up at once, because each will be asked for."""
-        with self._trouble("the cache is not used"):
+        with self.trouble("the cache is not used"):
             if self.store is not None:
                 self._entries.update(self.store.entries(keys))
 
@@ -121,7 +121,7 @@ class Cache:
         present = self._known(task)
         if present is not None and present[0] == key and present[1].stands(self._root):
             return Reused("fresh")
-        with self._trouble("the cache is not used"):
+        with self.trouble("the cache is not used"):
             entry = self._entry(key)
             if entry is not None:
                 return self._put_back(task, entry, NOTHING if present is None else present[1])
@@ -158,7 +158,7 @@ class Cache:
         store = self.store
         if store is None or not self._saves:
             return None
-        with self._trouble(f"{task.id} is not saved", saving=True):
+        with self.trouble(f"{task.id} is not saved", saving=True):
             try:
                 if not declared.roots:
                     return Made((), Presence(self._clock(), {}), None, 0, None)
@@ -173,7 +173,7 @@ class Cache:
 
     def keep(self, made: Made, task: Task, key: str, log: Log, seconds: float) -> bool:
         """Save what was captured as the result of this key; False if that failed."""
-        with self._trouble(f"{task.id} is not saved", saving=True):
+        with self.trouble(f"{task.id} is not saved", saving=True):
             if self.store is None:
                 return False
             entry = Entry(
@@ -213,7 +213,9 @@ class Cache:
         except (DamagedError, UnsoundError) as error:
             self._drop(task, entry, str(error))
             return None
-        except (CannotRestoreError, LinkedPlaceError, OSError) as error:
+        except LinkedPlaceError:
+            return None  # `prepare` refuses to run it
+        except (CannotRestoreError, OSError) as error:
             self._say(f"{task.id} runs, because its outputs cannot be restored: {error}", "")
             return None
         self._name_tracked(task, difference.tree.tracked)
@@ -230,13 +232,13 @@ class Cache:
     def _forget(self, task: Task) -> None:
         self._packed.pop(spelled(task.id), None)
         self._present.pop(spelled(task.id), None)
-        with self._trouble("the cache is not used"):
+        with self.trouble("the cache is not used"):
             if self.store is not None:
                 self.store.forget(self._root, task.id)
 
     def _note(self, task: Task, key: str, presence: Presence) -> None:
         self._present[spelled(task.id)] = key, presence
-        with self._trouble("the cache is not written", saving=True):
+        with self.trouble("the cache is not written", saving=True):
             if self.store is not None:
                 self.store.note(self._root, task.id, key, presence)
 
@@ -265,9 +267,9 @@ class Cache:
                 about="tracked",
             )
 
-    def _trouble(self, what: str, *, saving: bool = False) -> "_Trouble":
-        """Around a use of the store: trouble ends the block, and is told."""
-        return _Trouble(self, what, saving=saving)
+    def trouble(self, what: str, *, saving: bool = False) -> "Trouble":
+        """Around a use of the store: trouble ends the block, and is told as `what` says."""
+        return Trouble(self, what, saving=saving)
 
     def give_up(self, what: str, error: CacheError, *, saving: bool) -> None:
         """Tell of trouble with the cache, which is not used any more then, or not written."""
@@ -285,7 +287,7 @@ class Cache:
         self._notice(text, hint)
 
 
-class _Trouble:
+class Trouble:
     """Swallows a `CacheError`, and has the cache tell it."""
 
     def __init__(self, cache: Cache, what: str, *, saving: bool) -> None:

@@ -5,11 +5,12 @@ in flight: when it is cancelled, their trees are ended politely before it return
 """
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded
+from vxwatch.graph.affected import LOCKFILES
 from vxwatch.graph.schedule import Schedule
-from vxwatch.session.execute import execute
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -58,28 +59,31 @@ class Cycle:
 
     async def _one(self, task: "Task") -> None:
         self._begin(task)
+        started = time.time_ns()
         try:
             outcome = await self._outcome(task)
         except asyncio.CancelledError:
-            self._note(Outcome(task.id, "aborted"))
+            self._note(Outcome(task.id, "aborted"), started)
             raise
         finally:
             self._running.discard(task.id)
-        self._note(outcome)
+        self._note(outcome, started)
         self._ended.put_nowait(outcome)
 
     def _begin(self, task: "Task") -> None:
         self._running.add(task.id)
+        self._session.begun.add(task.id)
         overtaken = self._session.memory.overtaken
         overtaken.discard(task.id)
         follows = task.persistent is None or task.persistent.restart_on_dependencies
         if follows and not overtaken.isdisjoint(self._session.plan.graph.dependencies[task.id]):
             overtaken.add(task.id)
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: Outcome, started: int) -> None:
         self._session.memory.record(outcome)
         if self._session.workspace.task(outcome.task).command is not None:
             self._outcomes.append(outcome)
+            self._session.caching.ended(outcome, started)
             self._session.emit(TaskEnded(outcome))
 
     async def _outcome(self, task: "Task") -> Outcome:
@@ -89,14 +93,34 @@ class Cycle:
         if task.persistent is not None:
             return await self._server(task)
         key = session.keys.key(task.id)
-        if session.memory.settled.get(task.id) == key:
+        # Of a task whose results are kept the cache looks at what is really there.
+        if session.memory.settled.get(task.id) == key and not session.caching.keeps(task):
             return Outcome(task.id, "fresh")
         session.memory.settled.pop(task.id, None)
-        outcome = await execute(session, task)
-        session.keys.ran(task.id)
-        if outcome.status == "ran" and task.id not in session.memory.overtaken:
+        outcome = await session.caching.settle(task, self._moved)
+        if outcome.status not in ("fresh", "restored"):
+            session.keys.ran(task.id)
+        if outcome.ok and task.id not in session.memory.overtaken:
             session.memory.settled[task.id] = key
         return outcome
+
+    def _moved(self, task: "Task") -> str | None:
+        """Look at the task's inputs once more; one that changed while it ran, if any did."""
+        session = self._session
+        own, wide = session.affected.roots(task.id)
+        changed = session.index.refresh({*own, *wide, *LOCKFILES})
+        if not changed:
+            return None
+        touched = session.affected.touched(changed, session.index.ignored)
+        self.overtake(touched.inputs | touched.uncached | touched.restarts)
+        session.found(changed)
+        if task.id not in session.memory.overtaken:
+            return None
+        return next((path for path in sorted(changed) if self._takes(task, path)), "an input")
+
+    def _takes(self, task: "Task", path: str) -> bool:
+        ignored = path in self._session.index.ignored
+        return self._session.affected.takes(task.id, path, ignored=ignored)
 
     async def _server(self, task: "Task") -> Outcome:
         session = self._session
@@ -108,7 +132,7 @@ class Cycle:
 
     def _skip(self, skipped: "Mapping[TaskId, TaskId]") -> None:
         for task_id, blocker in skipped.items():
-            self._note(Outcome(task_id, "skipped", blocked_by=blocker))
+            self._note(Outcome(task_id, "skipped", blocked_by=blocker), time.time_ns())
 
     def _result(self, seconds: float) -> CycleEnded:
         moved = sum(1 for o in self._outcomes if o.status not in ("fresh", "kept"))

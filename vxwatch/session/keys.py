@@ -10,9 +10,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.key import server_fingerprint, task_key, without_secrets
+from vxwatch.cache.key import Key, server_fingerprint, task_key, without_secrets
 from vxwatch.cache.lockparts import LockParts
 from vxwatch.graph.affected import LOCKFILES
+from vxwatch.graph.names import counts
+from vxwatch.session.runtime import Runtime
 
 if TYPE_CHECKING:
     from vxwatch.cache.files import FileIndex
@@ -43,7 +45,8 @@ class KeyRing:
         self._secret_key = secret_key
         self._arguments = arguments
         self._whole_projects = whole_projects
-        self._keys: dict[TaskId, str] = {}
+        self._keys: dict[TaskId, Key] = {}
+        self._vouched: dict[TaskId, bool] = {}
         self._runs: dict[TaskId, int] = {}
         self.replace(plan)
 
@@ -53,7 +56,9 @@ class KeyRing:
         secrets = plan.workspace.secrets
         self._environ = without_secrets(self._all, secrets, self._secret_key)
         self._locks = LockParts(plan.workspace)
+        self._runtime = Runtime(plan.workspace, self._all)
         self._keys.clear()
+        self._vouched.clear()
 
     def forget(self, tasks: "Iterable[TaskId]") -> None:
         """Something these tasks fold may have moved."""
@@ -62,11 +67,27 @@ class KeyRing:
 
     def ran(self, task_id: "TaskId") -> None:
         """The task ran to its end."""
-        if self._task(task_id).inputs is None:
+        if not _has_key(self._task(task_id)):
             self._runs[task_id] = self._runs.get(task_id, 0) + 1
 
     def key(self, task_id: "TaskId") -> str:
         """What decides whether the task must run: equal to that of its last success, or not."""
+        return self.made(task_id).hex
+
+    def vouched(self, task_id: "TaskId") -> bool:
+        """Whether what the task makes depends on nothing but its key.
+
+        Not if it builds on what a task without a key of its own wrote.
+        """
+        if task_id not in self._vouched:
+            below = self._plan.graph.dependencies[task_id]
+            self._vouched[task_id] = all(
+                _has_key(self._task(other)) and self.vouched(other) for other in below
+            )
+        return self._vouched[task_id]
+
+    def made(self, task_id: "TaskId") -> Key:
+        """The key with what it was made of."""
         if task_id not in self._keys:
             task = self._task(task_id)
             self._keys[task_id] = task_key(
@@ -75,7 +96,8 @@ class KeyRing:
                 upstream=self._upstream(task_id),
                 environ=self._environ,
                 arguments=self._forwarded(task_id),
-            ).hex
+                runtime=self._runtime.digests(task),
+            )
         return self._keys[task_id]
 
     def fingerprint(self, task_id: "TaskId") -> str:
@@ -100,7 +122,7 @@ class KeyRing:
         return f"{directory} {found.st_dev} {found.st_ino}"
 
     def _files(self, task: "Task") -> "Mapping[str, str]":
-        if task.inputs is None and not self._whole_projects:
+        if not (_has_key(task) or self._whole_projects):
             return {}
         files = self._index.inputs(task.id)
         for path in LOCKFILES.intersection(files):
@@ -109,7 +131,9 @@ class KeyRing:
         return files
 
     def _upstream(self, task_id: "TaskId") -> "dict[TaskId, str]":
-        return {task: self._told(task) for task in self._plan.graph.dependencies[task_id]}
+        task = self._task(task_id)
+        below = self._plan.graph.dependencies[task_id]
+        return {other: self._told(other) for other in below if counts(task, other)}
 
     def _told(self, task_id: "TaskId") -> str:
         """The key as those see it who depend on the task."""
@@ -122,6 +146,15 @@ class KeyRing:
 
     def _task(self, task_id: "TaskId") -> "Task":
         return self._plan.workspace.task(task_id)
+
+
+def _has_key(task: "Task") -> bool:
+    """Whether the task says what it is made of: files, or all of its project where it is saved.
+
+    A server or a group does so by what it depends on.
+    """
+    nothing_said = task.inputs is None and task.outputs is None
+    return task.command is None or task.persistent is not None or not nothing_said
 
 
 def _spells_out(task: "Task", lockfile: str) -> bool:

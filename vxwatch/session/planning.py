@@ -29,7 +29,8 @@ class Options:
 
     `affected` is the commit with which to compare, "" for the usual one, None not to; `alone`
     leaves out what the requested tasks depend on. `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
-    the workspace or the machine says.
+    the workspace or the machine says. `cache`: "renew" runs every task and saves what it makes,
+    "off" neither uses nor saves anything.
     """
 
     verb: Literal["run", "watch"]
@@ -45,6 +46,7 @@ class Options:
     grace: float = 2.0
     quiet: float = 0.015
     poll: bool = False
+    cache: Literal["use", "renew", "off"] = "use"
 
 
 @dataclass(frozen=True, slots=True)

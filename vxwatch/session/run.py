@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 async def run(session: "Session") -> None:
     """Bring the plan up to date; return when it is done and no held server is left to wait for."""
     session.learn()
+    session.listeners.append(lambda changed: _forget(session, changed))
     plan = session.plan
     # What is left out may be stale, and what builds on it then is nobody's to use again.
     session.memory.overtaken |= plan.left_out
@@ -27,6 +28,16 @@ async def run(session: "Session") -> None:
     await session.stop_servers(session.plan.servers - _needed(session, held))
     if held:
         await session.server_exited.wait()
+
+
+def _forget(session: "Session", changed: frozenset[str]) -> None:
+    """What takes a file that changed and has not begun is made of what it holds now.
+
+    What builds on tasks that are done goes by what these were made of.
+    """
+    touched = session.affected.touched(changed, session.index.ignored)
+    affected = session.plan.graph.downstream(touched.inputs | touched.uncached)
+    session.keys.forget(affected - session.begun)
 
 
 def _needed(session: "Session", held: "list[TaskId]") -> "set[TaskId]":

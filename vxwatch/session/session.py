@@ -9,13 +9,14 @@ by setting `hurry`, for which every grace period waits as well. Nothing interrup
 import asyncio
 import os
 import signal
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from vxwatch.cache.files import FileIndex
+from vxwatch.cache.secretkey import secret_key
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, Notice, Outcome
 from vxwatch.graph.affected import Affected
@@ -25,9 +26,11 @@ from vxwatch.process.environment import secret_values
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.session.caching import Caching
 from vxwatch.session.foreground import Foreground, terminal_for
 from vxwatch.session.keys import KeyRing
 from vxwatch.session.masked import MaskedEvents
+from vxwatch.session.recording import Recording
 from vxwatch.session.servers import Server
 from vxwatch.workspace.git import Git, Ignores
 from vxwatch.workspace.ports import host_ports
@@ -75,7 +78,8 @@ class Session:
         self.plan = plan
         self.options = options
         self.masker = masker
-        self.emit: Emit = MaskedEvents(emit, masker)
+        self.recording = Recording(MaskedEvents(emit, masker), masker)
+        self.emit: Emit = self.recording
         self.environ = environ
         self.memory = Memory()
         self.live: dict[TaskId, asyncio.Event] = {}
@@ -87,10 +91,13 @@ class Session:
         self.server_exited = asyncio.Event()
         self.group = asyncio.TaskGroup()
         self._told: set[str] = set()
+        self.begun: set[TaskId] = set()
+        self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.affected = Affected(plan.workspace, plan.graph)
         self.ignores = Ignores(plan.workspace.root)
         self.index: FileIndex
         self.keys: KeyRing
+        self.caching: Caching
         self.nursery: Nursery
         self.sandbox: SandboxRuntime
         self.foreground: Foreground
@@ -103,6 +110,7 @@ class Session:
         # Without socat no sandbox is built (its probe says so), and nothing else needs it.
         socat = _program("socat", self.environ, self.workspace.root) or "socat"
         async with AsyncExitStack() as stack:
+            self.caching = stack.enter_context(Caching(self))
             terminal = stack.enter_context(terminal_for(self.plan))
             self.nursery = await stack.enter_async_context(
                 Nursery.open(socat=socat, terminal=terminal)
@@ -167,9 +175,14 @@ class Session:
             self.environ,
             self.options.arguments,
             whole_projects=self.options.verb == "watch",
-            # Keys are compared with those of this session alone.
-            secret_key=os.urandom(32),
+            secret_key=secret_key(self.environ) if self.workspace.secrets else b"",
         )
+        self.caching.open()
+
+    def found(self, changed: Collection[str]) -> None:
+        """These files were seen to change, by who looked at them when no event had told yet."""
+        for tell in self.listeners:
+            tell(frozenset(changed))
 
     async def replace(self, plan: "Plan") -> None:
         """Take up another plan of the same workspace.
@@ -190,6 +203,7 @@ class Session:
         self.ignores.reset()
         self.index.load(self.affected)
         self.keys.replace(plan)
+        self.caching.load(plan.workspace)
         self.memory.broken.intersection_update(plan.graph.order)
 
     def _in_the_way(self, plan: "Plan") -> "set[TaskId]":

@@ -63,6 +63,7 @@ class Watch:
         async with self._feed:
             # A content that is looked at from here on can be told from any later one.
             session.learn()
+            session.listeners.append(self._feed.add)
             session.index.read()
             self._territory.know(session.index)
             self._name_unreadable()

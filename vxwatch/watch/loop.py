@@ -86,6 +86,11 @@ class ChangeFeed:
             if changed := self._judge():
                 return changed
 
+    def add(self, changed: Collection[str]) -> None:
+        """Give these with the next set: somebody else looked at them first, and they changed."""
+        self._found.update(changed)
+        self._woken.set()
+
     async def glance(self) -> frozenset[str]:
         """While tasks run: wait until something settled, and give what changed.
 

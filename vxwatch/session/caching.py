@@ -1,0 +1,218 @@
+"""Whether a one-shot task must run: alone among all vx processes, and with the cache.
+
+    lock -> fresh or restored
+        '-> clean -> run -> capture -> no input moved? -> save
+
+The work on files is done in a thread, so that servers and signals are heard meanwhile; but it is
+never left behind. Keys and the index of files are looked at on the event loop only.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from vxwatch.cache.history import Recorder
+from vxwatch.cache.locks import Held, TaskLocks
+from vxwatch.cache.place import cache_place
+from vxwatch.cache.prune import due, prune
+from vxwatch.cache.reuse import Cache, Made, Reused, is_kept
+from vxwatch.cache.store import Store
+from vxwatch.errors import UserError
+from vxwatch.events import Notice, Outcome, TaskOutput
+from vxwatch.session.execute import execute
+
+if TYPE_CHECKING:
+    from vxwatch.model import Task, Workspace
+    from vxwatch.session.session import Session
+
+_T = TypeVar("_T")
+
+LOOK = 0.05
+"""Seconds between two looks at a lock that somebody else holds."""
+
+
+class Caching:
+    """What a session has of the cache."""
+
+    def __init__(self, session: "Session") -> None:
+        """Nothing is touched before `open`."""
+        self._session = session
+        self._cache: Cache | None = None
+        self._recorder: Recorder | None = None
+        self._locks = TaskLocks(session.workspace.root)
+        self._locks_fail = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._cache is None:
+            return
+        with self._cache.trouble("the history of this run is not whole"):
+            self._end(self._cache)
+        self._cache.close()
+
+    def open(self) -> None:
+        """Open the cache of the workspace, if it is to be used."""
+        session = self._session
+        if session.options.cache == "off":
+            return
+        workspace = session.workspace
+        place = cache_place(workspace.root, workspace.cache_dir)
+        self._cache = Cache(
+            workspace.root,
+            workspace.projects,
+            lambda: Store(place),
+            lambda text, hint: session.emit(Notice(text, hint, "warning")),
+        )
+        store = self._cache.store
+        if store is not None:
+            with self._cache.trouble("no history is kept"):
+                options = session.options
+                command = session.masker.text(" ".join(("vx", options.verb, *options.names)))
+                self._recorder = Recorder(store, workspace.root, command)
+
+    def load(self, workspace: "Workspace") -> None:
+        """Take up the workspace as it is now; the cache stays where it is."""
+        if self._cache is not None:
+            self._cache.load(workspace.projects)
+
+    def ended(self, outcome: Outcome, started: int) -> None:
+        """Write down how a task ended, which was started at this time of the wall clock."""
+        session = self._session
+        if self._cache is None or self._recorder is None:
+            return
+        looked_at = outcome.status not in ("skipped", "aborted")
+        key = session.keys.made(outcome.task) if looked_at else None
+        shown = replace(outcome, detail=session.masker.text(outcome.detail))
+        with self._cache.trouble("the history of this run is not whole"):
+            self._recorder.ended(shown, key, started)
+
+    def _end(self, cache: Cache) -> None:
+        if self._recorder is not None and cache.store is not None:
+            self._recorder.end(self._session.stop_signal)
+            retention = self._session.workspace.cache_retention
+            if due(cache.store, retention.older_than, retention.max_size):
+                prune(cache.store, retention.older_than, retention.max_size)
+
+    @property
+    def store_is_open(self) -> bool:
+        """Whether anything can be found or kept."""
+        return self._cache is not None and self._cache.store is not None
+
+    def keeps(self, task: "Task") -> bool:
+        """Whether the result of the task can be kept and used again."""
+        return self.store_is_open and is_kept(task) and self._session.keys.vouched(task.id)
+
+    async def settle(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
+        """Bring the task up to date. `moved` names an input of it that changed while it ran."""
+        async with self._alone(task):
+            if not self.keeps(task):
+                return await execute(self._session, task)
+            reused = await self._reuse(task)
+            if reused is not None:
+                self._replay(task, reused)
+                return Outcome(task.id, reused.status)
+            return await self._run(task, moved)
+
+    async def _reuse(self, task: "Task") -> Reused | None:
+        cache, key = self._cache, self._session.keys.key(task.id)
+        if cache is None or self._session.options.cache == "renew":
+            return None
+        return await _in_thread(lambda: cache.reuse(task, key))
+
+    async def _run(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
+        session, cache = self._session, self._cache
+        assert cache is not None
+        key = session.keys.key(task.id)
+        try:
+            await _in_thread(lambda: cache.prepare(task))
+        except UserError as error:
+            return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
+        session.recording.begin(task.id)
+        try:
+            outcome = await execute(session, task)
+        finally:
+            log = session.recording.end(task.id)
+        # A task that answers the end of vx with success did not end by itself.
+        if outcome.status != "ran" or session.stopping.is_set():
+            return outcome
+        if task.id in session.memory.overtaken:
+            return outcome
+        with ExitStack() as stack:
+            made = await _in_thread(lambda: self._capture(cache, task, stack))
+            if made is None:
+                return outcome
+            path = moved(task)
+            if path is not None:
+                self._say_moved(task, path)
+            elif task.id not in session.memory.overtaken:
+                cache.keep(made, task, key, log, outcome.seconds)
+        return outcome
+
+    def _capture(self, cache: Cache, task: "Task", stack: ExitStack) -> Made | None:
+        return stack.enter_context(cache.capture(task))
+
+    def _replay(self, task: "Task", reused: Reused) -> None:
+        for stream, data in reused.log:
+            self._session.emit(TaskOutput(task.id, stream, data))
+
+    def _say_moved(self, task: "Task", path: str) -> None:
+        # A watch runs it again, and needs no word about it.
+        if self._session.options.verb == "run":
+            self._session.emit(Notice(f"{task.id} is not saved: {path} changed while it ran"))
+
+    @asynccontextmanager
+    async def _alone(self, task: "Task") -> AsyncIterator[None]:
+        """Keep every other vx from doing the same task of this workspace meanwhile."""
+        told = False
+        while True:
+            try:
+                taken = self._locks.take(task.id, time.time_ns() / 1e9)
+            except OSError as error:
+                self._say_unlocked(error)
+                yield
+                return
+            if not isinstance(taken, Held):
+                break
+            if not told:
+                told = True
+                self._session.emit(Notice(_waiting(task, taken)))
+            await asyncio.sleep(LOOK)
+        try:
+            yield
+        finally:
+            taken.release()
+
+    def _say_unlocked(self, error: OSError) -> None:
+        if not self._locks_fail:
+            self._locks_fail = True
+            self._session.emit(
+                Notice(
+                    f"tasks cannot be locked ({error}): run one vx at a time here", "", "warning"
+                )
+            )
+
+
+def _waiting(task: "Task", held: Held) -> str:
+    since = time.strftime("%H:%M:%S", time.localtime(held.since))
+    return f"{task.id} waits: vx with pid {held.pid} has been at it since {since}"
+
+
+async def _in_thread(work: Callable[[], _T]) -> _T:
+    """Do the work in a thread. It has ended when this returns, also if that was cancelled."""
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
