@@ -5,7 +5,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -58,51 +58,44 @@ async def boxed(
 
 def helpers(nursery: Nursery, tree: Tree) -> list[str]:
     """What the nursery's children are, but for the box."""
-    with open(f"/proc/{nursery._helper.pid}/task/{nursery._helper.pid}/children") as file:
-        children = {int(pid) for pid in file.read().split()} - {tree.pid}
+    children = helper_pids(nursery, tree)
     return [seen.line for seen in descendants() if seen.pid in children]
 
 
-async def say(nursery: Nursery, tree: Tree, text: bytes) -> tuple[bytes, Relay]:
-    """Send through a relay, half-close, and read to the end."""
-    loop = asyncio.get_running_loop()
-    client, far = _pair()
-    with client:
-        relay = await nursery.relay(far, tree.init, PORT)
-        await loop.sock_sendall(client, text)
-        client.shutdown(socket.SHUT_WR)
-        answer = b""
-        async with asyncio.timeout(patience(15)):
-            while part := await loop.sock_recv(client, 1 << 20):
-                answer += part
-    return answer, relay
+def helper_pids(nursery: Nursery, tree: Tree) -> set[int]:
+    with open(f"/proc/{nursery._helper.pid}/task/{nursery._helper.pid}/children") as file:
+        return {int(pid) for pid in file.read().split()} - {tree.pid}
 
 
-def _pair() -> tuple[socket.socket, socket.socket]:
-    """A client and the accepted connection of a TCP port of the host."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = socket.create_connection(listener.getsockname())
-        far, _ = listener.accept()
-    client.setblocking(False)
-    return client, far
+@contextlib.contextmanager
+def carried(nursery: Nursery, tree: Tree, inside: int = PORT) -> Iterator[tuple[int, Relay]]:
+    """A port of the host whose clients are carried into the box, and by whom."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        relay = nursery.relay([(inside, [listener])], tree.init, patient=True)
+        yield listener.getsockname()[1], relay
+
+
+async def say(port: int, text: bytes) -> bytes:
+    """Send, half-close, and read to the end."""
+    async with asyncio.timeout(patience(15)):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(text)
+        writer.write_eof()
+        answer = await reader.read()
+        writer.close()
+    return answer
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_a_relay_carries_both_ways_and_keeps_a_half_close(host: str) -> None:
     async def scenario() -> None:
         async with boxed(*server(host)) as (nursery, tree):
-            answer, relay = await say(nursery, tree, b"hello")
-            assert answer == b"heard hello"
-            await asyncio.wait_for(relay.done, patience(10))
+            with carried(nursery, tree) as (port, relay):
+                assert await say(port, b"hello") == b"heard hello"
+                assert await say(port, b"late x") == b"heard late x"
+                await end(tree)
+                await asyncio.wait_for(relay.done, patience(10))
             assert helpers(nursery, tree) == []
-
-    asyncio.run(scenario())
-
-
-def test_an_answer_long_after_the_half_close_arrives() -> None:
-    async def scenario() -> None:
-        async with boxed(*server()) as (nursery, tree):
-            assert (await say(nursery, tree, b"late x"))[0] == b"heard late x"
 
     asyncio.run(scenario())
 
@@ -110,9 +103,10 @@ def test_an_answer_long_after_the_half_close_arrives() -> None:
 def test_the_tail_of_a_server_that_left_arrives() -> None:
     async def scenario() -> None:
         async with boxed(*server()) as (nursery, tree):
-            answer, _ = await say(nursery, tree, b"big 20000000 ")
-            assert len(answer) == 20_000_000
-            assert (await tree.wait()).code == 0
+            with carried(nursery, tree) as (port, relay):
+                assert len(await say(port, b"big 20000000 ")) == 20_000_000
+                assert (await tree.wait()).code == 0
+                await asyncio.wait_for(relay.done, patience(10))
 
     asyncio.run(scenario())
 
@@ -120,52 +114,105 @@ def test_the_tail_of_a_server_that_left_arrives() -> None:
 def test_many_connections_at_once_are_carried() -> None:
     async def scenario() -> None:
         async with boxed(*server()) as (nursery, tree):
-            texts = [b"number %d" % number for number in range(40)]
-            answers = await asyncio.gather(*(say(nursery, tree, text) for text in texts))
-            assert [answer for answer, _ in answers] == [b"heard " + text for text in texts]
+            with carried(nursery, tree) as (port, _):
+                texts = [b"number %d" % number for number in range(40)]
+                answers = await asyncio.gather(*(say(port, text) for text in texts))
+                assert answers == [b"heard " + text for text in texts]
 
     asyncio.run(scenario())
 
 
-def test_a_relay_waits_for_a_server_that_is_not_up_yet() -> None:
+def test_a_client_waits_for_a_server_that_is_not_up_yet() -> None:
     async def scenario() -> None:
         async with Nursery.open() as nursery:
             tree = await nursery.launch(box(*server(delay=0.5)), Heard())
-            assert (await say(nursery, tree, b"early"))[0] == b"heard early"
+            with carried(nursery, tree) as (port, _):
+                assert await say(port, b"early") == b"heard early"
 
     asyncio.run(scenario())
 
 
-def test_a_relay_that_still_dials_ends_with_its_box() -> None:
+def test_who_waits_for_a_server_that_never_came_is_left_to_the_next() -> None:
     async def scenario() -> None:
         async with boxed("/bin/sh", "-c", "echo up; sleep 600", ready=b"up\n") as (nursery, tree):
-            client, far = _pair()
-            with client:
-                relay = await nursery.relay(far, tree.init, PORT)
+            with carried(nursery, tree) as (port, relay):
+                asked = asyncio.create_task(say(port, b"early"))
                 await asyncio.sleep(0.1)
-                assert not relay.done.done()
                 await end(tree)
                 await asyncio.wait_for(relay.done, patience(10))
-                assert await asyncio.get_running_loop().sock_recv(client, 10) == b""
+                assert not asked.done()
+            with pytest.raises(ConnectionError):
+                await asked
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("dialled", [True, False])
-def test_a_relay_that_is_ended_cuts_its_connection(dialled: bool) -> None:
+def test_a_relay_that_is_ended_cuts_its_connections() -> None:
     async def scenario() -> None:
-        async with boxed(*server(), ready=b"listening\n") as (nursery, tree):
-            client, far = _pair()
-            with client:
-                relay = await nursery.relay(far, tree.init, PORT if dialled else PORT + 1)
-                if dialled:
-                    await until(lambda: any("socat" in one for one in helpers(nursery, tree)))
+        async with boxed(*server()) as (nursery, tree):
+            with carried(nursery, tree) as (port, relay):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"begun")
+                relay.hold()
+                await relay.settled()
                 relay.end()
                 await asyncio.wait_for(relay.done, patience(10))
                 with contextlib.suppress(ConnectionResetError):
-                    assert await asyncio.get_running_loop().sock_recv(client, 10) == b""
+                    assert await reader.read() == b""
+                writer.close()
                 relay.end()  # once more does nothing
             await until(lambda: helpers(nursery, tree) == [])
+
+    asyncio.run(scenario())
+
+
+def test_who_is_held_accepts_nobody_and_carries_on() -> None:
+    async def scenario() -> None:
+        async with boxed(*server()) as (nursery, tree):
+            with carried(nursery, tree) as (port, relay):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                await until(lambda: bool(established(PORT, tree)))
+                relay.hold()
+                await asyncio.wait_for(relay.settled(), patience(10))
+                later = asyncio.create_task(say(port, b"later"))
+                writer.write(b"hello")
+                writer.write_eof()
+                assert await reader.read() == b"heard hello"
+                writer.close()
+                assert not later.done()
+                relay.end()
+                later.cancel()
+
+    asyncio.run(scenario())
+
+
+def established(port: int, tree: Tree) -> list[str]:
+    """The rows of connections that clients have to this port of the box."""
+    with open(f"/proc/{tree.init}/net/tcp") as rows:
+        return [row for row in rows if f":{port:04X} 01 " in row]
+
+
+def test_settled_means_that_the_server_has_accepted() -> None:
+    sleepy = (
+        "import socket, time\n"
+        "s = socket.create_server(('127.0.0.1', 5173)); print('listening', flush=True)\n"
+        "time.sleep(0.5); s.accept(); print('accepted', flush=True); time.sleep(600)\n"
+    )
+
+    command = (os.path.realpath(sys.executable), "-I", "-S", "-c", sleepy)
+
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            heard = Heard()
+            tree = await nursery.launch(box(*command), heard)
+            await heard.until(b"listening\n")
+            with carried(nursery, tree) as (port, relay):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                await until(lambda: bool(established(PORT, tree)))
+                relay.hold()
+                await asyncio.wait_for(relay.settled(), patience(10))
+                await heard.until(b"accepted\n")
+                writer.close()
 
     asyncio.run(scenario())
 
@@ -177,12 +224,12 @@ def test_a_relay_whose_client_never_lets_go_ends_after_its_box(
 
     async def scenario() -> None:
         async with boxed(*server()) as (nursery, tree):
-            client, far = _pair()
-            with client:
-                relay = await nursery.relay(far, tree.init, PORT)
-                await asyncio.wait_for(relay.connected, patience(10))
+            with carried(nursery, tree) as (port, relay):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                await until(lambda: bool(established(PORT, tree)))
                 await end(tree)
                 await asyncio.wait_for(relay.done, patience(10))
+                writer.close()
             await until(lambda: helpers(nursery, tree) == [])
 
     asyncio.run(scenario())
@@ -192,13 +239,45 @@ def test_a_relay_into_a_box_that_is_gone_is_done_at_once() -> None:
     async def scenario() -> None:
         async with boxed(*server()) as (nursery, tree):
             await end(tree)
-            client, far = _pair()
-            with client:
-                relay = await nursery.relay(far, tree.init, PORT)
+            with carried(nursery, tree) as (_, relay):
                 await asyncio.wait_for(relay.done, patience(10))
-                assert await asyncio.get_running_loop().sock_recv(client, 10) == b""
+                await asyncio.wait_for(relay.settled(), patience(10))
 
     asyncio.run(scenario())
+
+
+def test_an_impatient_relay_resets_who_comes_to_nobody() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            with socket.create_server(("127.0.0.1", 0)) as unused:
+                nobody = unused.getsockname()[1]
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                nursery.relay([(nobody, [listener])], None, patient=False)
+                with pytest.raises(ConnectionResetError):
+                    await say(listener.getsockname()[1], b"")
+
+    asyncio.run(scenario())
+
+
+def test_a_helper_has_none_of_the_nurserys_descriptors() -> None:
+    async def scenario() -> None:
+        async with boxed(*server()) as (nursery, tree):
+            with carried(nursery, tree):
+                await until(lambda: len(helper_pids(nursery, tree)) == 1)
+                (helper,) = helper_pids(nursery, tree)
+                names = f"/proc/{helper}/fd"
+                await until(lambda: any("eventpoll" in one for one in links(names)))
+                # Its channel and its listener, and none of the pair that joins vx and the nursery.
+                assert sum(one.startswith("socket:") for one in links(names)) == 2
+                assert not any(one.startswith("pipe:") for one in links(names)[3:])
+
+    asyncio.run(scenario())
+
+
+def links(directory: str) -> list[str]:
+    """What the descriptors in this directory of /proc are, in order."""
+    numbers = sorted(map(int, os.listdir(directory)))
+    return [os.readlink(f"{directory}/{number}") for number in numbers]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

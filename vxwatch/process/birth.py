@@ -18,6 +18,9 @@ TYPE_CHECKING = False  # as typing has it, whose import is a third of the nurser
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+Work = Callable[[select.poll, tuple[int, ...]], None]
+"""What a helper does, given what tells that it is to end, and the descriptors of its box."""
+
 
 class StartError(Exception):
     """A leader could not be started: at which step, and the errno."""
@@ -52,13 +55,12 @@ def start_leader(body: "dict[str, Any]", given: Sequence[int]) -> int:
             os.chdir("/")
 
 
-def start_helper(
-    given: Sequence[int], box: tuple[int, ...], work: Callable[[select.poll], None]
-) -> int:
+def start_helper(given: Sequence[int], box: tuple[int, ...], work: Work) -> int:
     """Start a helper that works in the network of the box; its pid.
 
     The box is its init as a pidfd and its namespace, or nothing for the host. The first
-    descriptor given is the channel to who waits for the helper; a failure is told there.
+    descriptor given is the channel to who waits for the helper; a failure is told there. Of our
+    other descriptors it has none.
     """
     pid = os.fork()
     if pid == 0:
@@ -138,16 +140,22 @@ def _leave_group(body: "dict[str, Any]") -> None:
             signal.signal(signum, signal.SIG_IGN)
 
 
-def _be_helper(
-    given: Sequence[int], box: tuple[int, ...], work: Callable[[select.poll], None]
-) -> None:
+def _be_helper(given: Sequence[int], box: tuple[int, ...], work: Work) -> None:
     signal.set_wakeup_fd(-1)  # what signals us is not to wake the nursery
+    _keep_only((0, 1, 2, *given, *box))
     ends = select.poll()
     ends.register(given[0], 0)  # reports the hang-up of who waits, and nothing else
     try:
         if box:
             ends.register(box[0], select.POLLIN)
             netns.enter(box[1])
-        work(ends)
+        work(ends, box)
     except OSError as error:
         os.write(given[0], marshal.dumps(error.errno or errno.EIO))
+
+
+def _keep_only(numbers: Sequence[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in numbers:
+            with contextlib.suppress(OSError):  # the one that the list was read with
+                os.close(int(name))

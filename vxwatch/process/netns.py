@@ -10,14 +10,9 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import os
 import select
 import socket
 import struct
-
-TYPE_CHECKING = False  # as typing has it, whose import is a third of the nursery's start
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -62,18 +57,6 @@ def listen(port: int, ends: select.poll) -> list[socket.socket]:
             if not (absent and family == socket.AF_INET6):
                 raise
     return listeners
-
-
-def carry(socat: str, outer: int, inner: int) -> "NoReturn":
-    """Become the socat between two sockets. It ends when both directions have ended."""
-    for number in (outer, inner):
-        with socket.socket(fileno=os.dup(number)) as end, contextlib.suppress(OSError):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        os.set_blocking(number, True)
-        os.set_inheritable(number, True)
-    # An answer may come long after its request was half-closed; by default socat cuts it after 0.5 s.
-    ends = (f"FD:{outer},shut-down", f"FD:{inner},shut-down")
-    os.execve(socat, ("socat", "-t", "3600", "-b", "65536", *ends), {})  # noqa: S606
 
 
 def _connect(family: int, host: str, port: int) -> socket.socket:

@@ -44,10 +44,9 @@ _WRITE_OUT = 60.0  # seconds for a relay to end after the box it leads into
 class Nursery:
     """The processes of one session. Enter it once; see the module."""
 
-    def __init__(self, socat: str, terminal: Terminal | None) -> None:
+    def __init__(self, terminal: Terminal | None) -> None:
         self._terminal = terminal
         self.directory = ""
-        self._socat = socat
         self._session = os.urandom(8).hex()
         self._count = 0
         self._trees: dict[int, Tree] = {}
@@ -60,12 +59,12 @@ class Nursery:
         self._body: asyncio.Task[object] | None
 
     @classmethod
-    def open(cls, *, socat: str = "/usr/bin/socat", terminal: Terminal | None = None) -> Self:
-        """A nursery to enter; `socat` is the absolute path of the program that relays become.
+    def open(cls, *, terminal: Terminal | None = None) -> Self:
+        """A nursery to enter.
 
         `terminal` is what trees may borrow, one at a time; the nursery stays in our session then.
         """
-        return cls(socat, terminal)
+        return cls(terminal)
 
     async def __aenter__(self) -> Self:
         self._body = asyncio.current_task()
@@ -159,22 +158,30 @@ class Nursery:
         """
         await self._ask("dial", init or 0, port)
 
-    async def relay(self, connection: socket.socket, init: int | None, port: int) -> Relay:
-        """Carry the connection to the port of this init's network (None: the host's).
+    def relay(
+        self,
+        doors: Sequence[tuple[int, Sequence[socket.socket]]],
+        init: int | None,
+        *,
+        patient: bool,
+    ) -> Relay:
+        """Carry whoever comes to these listeners to the ports of this init's network (None: the host's).
 
-        A refused dial is tried again until the box has ended. The connection is closed here: it
-        is the relay's now. Raises OSError when no process can be had.
+        The relay has copies of the listeners. `patient`: clients wait until their server listens,
+        and nobody is accepted before; otherwise they are reset. Raises OSError when the kernel
+        refuses to send so many.
         """
-        with connection:
-            channel = Channel()
-            number = self._next()
-            descriptors = (channel.theirs.fileno(), connection.fileno())
-            try:
-                self._post("relay", number, init or 0, port, self._socat, descriptors=descriptors)
-            except OSError:
-                channel.close()
-                raise
-            channel.theirs.close()
+        number = self._next()
+        channel = Channel()
+        ports = tuple((port, len(listeners)) for port, listeners in doors)
+        sent = [one.fileno() for _, listeners in doors for one in listeners]
+        try:
+            theirs = channel.theirs.fileno()
+            self._post("relay", number, init or 0, ports, patient, descriptors=(theirs, *sent))
+        except BaseException:
+            channel.close()
+            raise
+        channel.theirs.close()
         relay = self._relays[number] = Relay(self._link, number, channel, init)
         return relay
 

@@ -20,7 +20,7 @@ a child. From vx, with the descriptors that come along:
                                         it is gone already
     dial NUMBER INIT PORT               channel
     listen NUMBER INIT PORT             channel, over which the listeners come back
-    relay NUMBER INIT PORT SOCAT        channel, connection
+    relay NUMBER INIT PORTS PATIENT     channel, the listeners of each of PORTS in turn
     register PATH IDENTITY, forget PATH
     pause 0, resume 0                   SIGSTOP and SIGCONT to the groups of all trees
 
@@ -42,10 +42,10 @@ import resource
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from vxwatch.process import kin, netns
-from vxwatch.process.birth import StartError, start_helper, start_leader
+from vxwatch.process.birth import StartError, Work, start_helper, start_leader
 from vxwatch.process.child import Child
 from vxwatch.process.leftovers import Identity, remove
 from vxwatch.process.packets import receive
@@ -250,7 +250,7 @@ class Nursery:
     def do_dial(self, given: Sequence[int], number: int, init: int, port: int) -> None:
         """Report over the channel when the port accepts."""
 
-        def work(ends: select.poll) -> None:
+        def work(ends: select.poll, _: tuple[int, ...]) -> None:
             netns.dial(port, ends).close()
             os.write(given[0], marshal.dumps(0))
 
@@ -259,7 +259,7 @@ class Nursery:
     def do_listen(self, given: Sequence[int], number: int, init: int, port: int) -> None:
         """Send listeners over the channel."""
 
-        def work(ends: select.poll) -> None:
+        def work(ends: select.poll, _: tuple[int, ...]) -> None:
             listeners = netns.listen(port, ends)
             with socket.socket(fileno=given[0]) as channel:
                 numbers = [listener.fileno() for listener in listeners]
@@ -267,17 +267,26 @@ class Nursery:
 
         self.help(number, init, given, work)
 
-    def do_relay(self, given: Sequence[int], number: int, init: int, port: int, socat: str) -> None:
-        """Carry between the connection and the port."""
+    def do_relay(
+        self,
+        given: Sequence[int],
+        number: int,
+        init: int,
+        ports: Sequence[tuple[int, int]],
+        patient: bool,
+    ) -> None:
+        """Carry from listeners to ports; each port comes with the count of its listeners."""
 
-        def work(ends: select.poll) -> None:
-            netns.carry(socat, given[1], netns.dial(port, ends).detach())
+        def work(_: select.poll, box: tuple[int, ...]) -> None:
+            from vxwatch.process.carrying import carry
+
+            listeners = iter([socket.socket(fileno=one) for one in given[1:]])
+            doors = [(port, [next(listeners) for _ in range(count)]) for port, count in ports]
+            carry(given[0], box[0] if box else None, doors, patient=patient)
 
         self.help(number, init, given, work)
 
-    def help(
-        self, number: int, init: int, given: Sequence[int], work: Callable[[select.poll], None]
-    ) -> None:
+    def help(self, number: int, init: int, given: Sequence[int], work: Work) -> None:
         """Fork a helper that works in the network of this init (0: of the host)."""
         try:
             with self.box(init) as box:

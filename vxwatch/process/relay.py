@@ -1,6 +1,7 @@
-"""What the nursery's helpers bring back from the network of a box."""
+"""What the nursery's helpers bring back from the network of a box, and carry into it."""
 
 import asyncio
+import contextlib
 import marshal
 import os
 import socket
@@ -44,39 +45,60 @@ class Channel:
             raise OSError(reason, os.strerror(reason))
         return brought
 
-    def let_go(self, told: Callable[[], None]) -> None:
-        """Call back when the helper's end is closed: it has failed, or become another program."""
-        asyncio.get_running_loop().add_reader(self._ours, told)
+    def listen(self, on_packet: Callable[[bytes], None]) -> None:
+        """Call back with what the helper sends; b"" when it has ended."""
+
+        def on_readable() -> None:
+            packet = b""
+            with contextlib.suppress(ConnectionError):  # it ended before it had read all
+                packet, _, _ = receive(self._ours)
+            on_packet(packet)
+
+        asyncio.get_running_loop().add_reader(self._ours, on_readable)
+
+    def say(self, word: bytes) -> None:
+        """Send to the helper; nothing if it is gone."""
+        with contextlib.suppress(OSError):
+            self._ours.send(word)
 
 
 class Relay:
-    """One connection carried into a box by a process of its own.
+    """The process that carries all connections of some ports into a box, or out of it.
 
-    `done` is set when that process has ended: by itself, because both directions ended or the
-    box did while it was still dialling, or by `end`. `connected` is set when the connection has
-    reached a listener there, at the latest with `done`.
+    `done` is set when that process has ended: by itself, because its box is gone and all is
+    written out, by `end`, or by an accident; also when there never was one.
     """
 
     def __init__(self, link: Link, number: int, channel: Channel, init: int | None) -> None:
         loop = asyncio.get_running_loop()
-        self.connected: asyncio.Future[None] = loop.create_future()
         self.done: asyncio.Future[None] = loop.create_future()
         self.init = init
-        channel.let_go(self._on_connected)
+        self._held: asyncio.Future[None] = loop.create_future()
         self._link = link
         self._number = number
         self._channel = channel
+        channel.listen(self._on_packet)
+
+    def hold(self) -> None:
+        """Have it accept nobody any more."""
+        self._channel.say(b"hold")
+
+    async def settled(self) -> None:
+        """Wait, after `hold`, until everybody it has accepted has arrived at the server."""
+        await asyncio.wait((self._held, self.done), return_when=asyncio.FIRST_COMPLETED)
 
     def end(self) -> None:
-        """Cut the connection. Returns at once; `done` follows."""
+        """Cut all of its connections. Returns at once; `done` follows."""
         if not self.done.done():
             self._link.post("end", self._number)
 
     def on_end(self) -> None:
         """Its process has ended, or there never was one."""
-        self._on_connected()
+        self._channel.close()
         resolve(self.done)
 
-    def _on_connected(self) -> None:
-        self._channel.close()
-        resolve(self.connected)
+    def _on_packet(self, packet: bytes) -> None:
+        if packet:
+            resolve(self._held)
+        else:
+            self._channel.close()

@@ -1,34 +1,33 @@
 """Ports through the wall of a box: of its servers to the host, and of the host into it.
 
-vx holds the listening sockets and only accepts; each connection is carried by a relay process of
-the nursery, so load on a server is no load on vx. While no server is up nothing is accepted and
-clients wait in the kernel's backlog, so a restart loses nobody. Nothing is ever bound to another
-address than loopback.
+vx holds the listening sockets; one process for each life of a server accepts and carries all of
+its connections, so load on a server is no load on vx. While no server is up nothing is accepted
+and clients wait in the kernel's backlog, so a restart loses nobody. Nothing is ever bound to
+another address than loopback.
 """
 
 import asyncio
 import contextlib
 import errno
 import socket
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
 from vxwatch.model import Port
 from vxwatch.process.ports import holder
 from vxwatch.process.tree import NurseryLostError
-from vxwatch.sandbox.door import Door, listen, refuse, somebody_listens
+from vxwatch.sandbox.listeners import listen
 
 if TYPE_CHECKING:
     from vxwatch.process.nursery import Nursery
     from vxwatch.process.relay import Relay
 
-SETTLE = 0.03
-"""Seconds that a server gets to accept a connection that has reached it, before it is stopped.
+_Doors = Sequence[tuple[int, Sequence[socket.socket]]]
 
-On a busy machine it gets more: twice the time that the connection itself took to get there.
-"""
-REACH = 2.0
-"""Seconds that a connection gets to reach its server before that is stopped all the same."""
+_AGAIN = 0.1
+"""Seconds until there is another relay for one that ended by an accident."""
 
 
 class Bridge:
@@ -37,14 +36,16 @@ class Bridge:
         closed --open--> waiting --attach--> taking --pause, box gone, detach--> waiting
                             '--close--> closed
 
-    `close` must be awaited at the end: it ends every relay and task of the bridge.
+    `close` must be awaited at the end: it ends every relay of the bridge.
     """
 
     def __init__(self, nursery: "Nursery", ports: tuple[Port, ...]) -> None:
         self._nursery = nursery
         self._ports = ports
-        self._relays = _Relays(nursery)
-        self._doors: list[tuple[Port, Door]] = []
+        self._doors: list[tuple[int, list[socket.socket]]] = []
+        self._carriage: _Carriage | None = None
+        self._drained = asyncio.Event()
+        self._drained.set()
 
     def open(self) -> None:
         """Take the ports on 127.0.0.1, and on ::1 where the host has it.
@@ -53,47 +54,54 @@ class Bridge:
         """
         for port in self._ports:
             try:
-                self._doors.append((port, Door(listen(port.host))))
+                self._doors.append((port.inside, listen(port.host)))
             except OSError as error:
                 self._shut()
                 raise _not_taken(port, error) from None
 
     def attach(self, init: int) -> None:
         """Let clients into the box whose first process this is, once a server listens there."""
-        for port, door in self._doors:
-            self._let_in(door, init, port.inside)
-
-    def _let_in(self, door: Door, init: int, port: int) -> None:
-        door.open(
-            lambda connection: self._relays.carry(connection, init, port),
-            lambda: self._nursery.dial(init, port),
-        )
+        self._carriage = _Carriage(self._nursery, self._doors, init, patient=True)
 
     async def pause(self) -> None:
         """Take no more; returns when what was taken has had the time to reach the server."""
-        self._hold()
-        await self._relays.settle()
+        if self._carriage is not None:
+            self._carriage.hold()
+            await self._carriage.relay.settled()
 
-    async def detach(self, grace: float) -> None:
-        """The box is gone: let its connections be written out for `grace` seconds, then cut them."""
-        self._hold()
-        await self._relays.drain(grace)
+    def detach(self, grace: float) -> Coroutine[None, None, None]:
+        """The box is gone: let its connections be written out for `grace` seconds, then cut them.
+
+        From the call on the bridge is free for the next box; what is returned is to be awaited.
+        """
+        carriage, self._carriage = self._carriage, None
+        return self._drain(carriage, grace)
+
+    async def _drain(self, carriage: "_Carriage | None", grace: float) -> None:
+        if carriage is None:
+            return
+        self._drained.clear()
+        try:
+            carriage.hold()
+            await asyncio.wait((carriage.relay.done,), timeout=grace)
+        finally:
+            self._drained.set()
+            await carriage.end()
 
     async def close(self) -> None:
         """The server is gone for good: refuse clients from now on; a running `detach` ends first."""
-        doors = [door for _, door in self._doors]
+        if self._carriage is not None:
+            self._carriage.hold()
         self._shut()
-        for door in doors:
-            await door.closed()
-        await self._relays.close()
-
-    def _hold(self) -> None:
-        for _, door in self._doors:
-            door.hold()
+        await self._drained.wait()
+        if self._carriage is not None:
+            await self._carriage.end()
 
     def _shut(self) -> None:
-        for _, door in self._doors:
-            door.close()
+        for _, listeners in self._doors:
+            for listener in listeners:
+                listener.shutdown(socket.SHUT_RDWR)  # the relay has a copy
+                listener.close()
         self._doors.clear()
 
 
@@ -106,88 +114,60 @@ class Inlets:
     def __init__(self, nursery: "Nursery", ports: tuple[int, ...]) -> None:
         self._nursery = nursery
         self._ports = ports
-        self._relays = _Relays(nursery)
-        self._doors: list[Door] = []
+        self._doors: list[tuple[int, list[socket.socket]]] = []
+        self._carriage: _Carriage | None = None
 
     async def open(self, init: int) -> None:
         """Listen in the box whose first process this is. Raises `OSError`."""
         for port in self._ports:
-            door = Door(await self._nursery.listen_in(init, port))
-            self._doors.append(door)
-            self._let_out(door, port)
-
-    def _let_out(self, door: Door, port: int) -> None:
-        def take(connection: socket.socket) -> None:
-            if somebody_listens(port):
-                self._relays.carry(connection, None, port)
-            else:
-                refuse(connection)
-
-        door.open(take)
+            self._doors.append((port, await self._nursery.listen_in(init, port)))
+        self._carriage = _Carriage(self._nursery, self._doors, None, patient=False)
 
     async def close(self) -> None:
         """The box is gone, and with it all that came from it."""
-        for door in self._doors:
-            door.close()
-        await self._relays.close()
+        for _, listeners in self._doors:
+            for listener in listeners:
+                listener.close()
+        if self._carriage is not None:
+            await self._carriage.end()
 
 
-class _Relays:
-    """The relays of one bridge, and the tasks that wait for each of them to end."""
+class _Carriage:
+    """The relay of one box, and the next one should it fall. `end` must be awaited."""
 
-    def __init__(self, nursery: "Nursery") -> None:
-        self._nursery = nursery
-        self._carried: dict[asyncio.Task[None], Relay | None] = {}
-        self._settled = 0.0
-        self._drained = asyncio.Event()
-        self._drained.set()
+    def __init__(
+        self, nursery: "Nursery", doors: _Doors, init: int | None, *, patient: bool
+    ) -> None:
+        self._start = partial(nursery.relay, doors, init, patient=patient)
+        self._held = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.relay: Relay = self._begin()
 
-    def carry(self, connection: socket.socket, init: int | None, port: int) -> None:
-        """Have the connection carried to the port of that network (None: the host's)."""
-        task = asyncio.get_running_loop().create_task(self._carry(connection, init, port))
-        self._carried[task] = None
-        task.add_done_callback(self._carried.pop)
+    def hold(self) -> None:
+        """Take no more."""
+        self._held = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.relay.hold()
 
-    async def _carry(self, connection: socket.socket, init: int | None, port: int) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        begun = task.get_loop().time()
-        # Without a process to carry it, the connection is closed, which is all its client can be told.
-        with contextlib.suppress(OSError, NurseryLostError):
-            relay = self._carried[task] = await self._nursery.relay(connection, init, port)
-            await relay.connected
-            now = task.get_loop().time()
-            self._settled = max(self._settled, now + SETTLE + 2 * min(now - begun, 0.5))
-            await relay.done
+    async def end(self) -> None:
+        """Cut what is left."""
+        self.hold()
+        self.relay.end()
+        await self.relay.done
 
-    async def settle(self) -> None:
-        """Wait until each connection has reached its server, and had time to be accepted."""
-        await asyncio.sleep(0)  # what was taken in this very moment has its relay now
-        on_the_way = [relay.connected for relay in self._carried.values() if relay is not None]
-        if on_the_way:
-            await asyncio.wait(on_the_way, timeout=REACH)
-            await asyncio.sleep(0)
-        await asyncio.sleep(self._settled - asyncio.get_running_loop().time())
+    def _begin(self) -> "Relay":
+        relay = self._start()
+        relay.done.add_done_callback(self._on_done)
+        return relay
 
-    async def drain(self, grace: float) -> None:
-        """Wait for the connections of now to end, then cut them; later ones are left alone."""
-        tasks = set(self._carried)
-        if not tasks:
-            return
-        self._drained.clear()
-        try:
-            await asyncio.wait(tasks, timeout=grace)
-        finally:
-            self._drained.set()
-            for task in tasks:
-                if relay := self._carried.get(task):
-                    relay.end()
-        await asyncio.gather(*tasks)
+    def _on_done(self, _: object) -> None:
+        if not self._held:
+            self._timer = asyncio.get_running_loop().call_later(_AGAIN, self._again)
 
-    async def close(self) -> None:
-        """End what is left, after the grace of a running `drain`."""
-        await self._drained.wait()
-        await self.drain(0)
+    def _again(self) -> None:
+        with contextlib.suppress(NurseryLostError):  # which ends the session
+            self.relay = self._begin()
 
 
 def _not_taken(port: Port, error: OSError) -> UserError:

@@ -21,7 +21,7 @@ from vxwatch.process.nursery import OnOutput
 from vxwatch.process.ports import holder
 from vxwatch.process.tree import LaunchError
 from vxwatch.sandbox.carrier import Bridge
-from vxwatch.sandbox.door import somebody_listens
+from vxwatch.sandbox.listeners import somebody_listens
 from vxwatch.session.execute import command_line
 from vxwatch.session.race import race
 from vxwatch.session.ready import ReadyLine

@@ -107,14 +107,10 @@ class Session:
 
     async def __aenter__(self) -> Self:
         self._know_secrets(self.workspace)
-        # Without socat no sandbox is built (its probe says so), and nothing else needs it.
-        socat = _program("socat", self.environ, self.workspace.root) or "socat"
         async with AsyncExitStack() as stack:
             self.caching = stack.enter_context(Caching(self))
             terminal = stack.enter_context(terminal_for(self.plan))
-            self.nursery = await stack.enter_async_context(
-                Nursery.open(socat=socat, terminal=terminal)
-            )
+            self.nursery = await stack.enter_async_context(Nursery.open(terminal=terminal))
             self.foreground = Foreground(self.nursery, terminal, self.emit)
             runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
             self.sandbox = await stack.enter_async_context(runtime)
