@@ -50,6 +50,9 @@ async def main(place):
         for name in ("made", "used"):
             os.mkdir(name)
             await nursery.register(os.path.join(place, name), untouched=True)
+        for name in ("promised", "kept", "never"):
+            await nursery.announce(os.path.join(place, name))
+        touch("promised"); open("kept", "w").write("by a task")
         await nursery.register(os.path.join(place, "socket"))
         await nursery.register(os.path.join(place, "spared"))
         await nursery.forget(os.path.join(place, "spared"))
@@ -85,8 +88,10 @@ class Session:
 
     def left(self) -> list[str]:
         """What is there of the paths it made."""
-        names = ("empty", "written", "replaced", "made", "used", "socket", "spared")
-        return [name for name in names if os.path.lexists(os.path.join(self.place, name))]
+        names = ("empty", "written", "replaced", "made", "used", "promised", "kept", "socket")
+        return [
+            name for name in (*names, "spared") if os.path.lexists(os.path.join(self.place, name))
+        ]
 
 
 @contextmanager
@@ -132,7 +137,7 @@ def test_after_kill_9_of_vx_nothing_is_left(victim: str, tmp_path: object) -> No
         wait_for(live.gone, "everything is gone", context=lambda: str([look(p) for p in live.pids]))
         assert time.monotonic() - begun < patience(1)
         assert not os.path.exists(live.directory)
-        assert live.left() == ["written", "replaced", "used", "spared"]
+        assert live.left() == ["written", "replaced", "used", "kept", "spared"]
 
 
 def test_after_kill_9_of_the_nursery_vx_clears_up_and_says_so(tmp_path: object) -> None:
@@ -145,7 +150,7 @@ def test_after_kill_9_of_the_nursery_vx_clears_up_and_says_so(tmp_path: object) 
         assert live.process.stdout is not None
         assert live.process.stdout.read() == b"lost\n"
         assert not os.path.exists(live.directory)
-        assert live.left() == ["written", "replaced", "used", "spared"]
+        assert live.left() == ["written", "replaced", "used", "kept", "spared"]
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -171,7 +176,7 @@ def test_a_stopped_nursery_goes_on_when_vx_is_killed(tmp_path: object) -> None:
         os.kill(live.nursery, signal.SIGSTOP)
         live.process.kill()
         wait_for(live.gone, "everything is gone")
-        assert live.left() == ["written", "replaced", "used", "spared"]
+        assert live.left() == ["written", "replaced", "used", "kept", "spared"]
 
 
 def test_who_was_a_child_before_vx_was_outlives_the_nursery(tmp_path: object) -> None:

@@ -359,7 +359,7 @@ def test_launches_asked_of_a_busy_nursery_wait_and_none_is_lost(
             try:
                 # More packets than the socket holds; registering is a packet of its own.
                 for number in range(2000):
-                    await nursery.register(f"/nowhere/{number}" + "x" * 500)
+                    nursery._link.post("register", b"/nowhere/%d" % number + b"x" * 500, None)
                 launches = [
                     asyncio.create_task(nursery.launch(sh(f"exit {number}"), Heard()))
                     for number in range(50)

@@ -11,6 +11,9 @@ import stat
 Identity = tuple[int, int]
 """Device and inode of a path as it was made."""
 
+UNBORN: Identity = (-1, -1)
+"""Of a path at which there was nothing yet: what is there later, and empty, was made there."""
+
 
 def identity_of(path: str) -> Identity:
     """What tells this file or directory from one that replaces it. Raises OSError."""
@@ -21,13 +24,13 @@ def identity_of(path: str) -> Identity:
 def remove(path: str, untouched: Identity | None) -> None:
     """Remove the path with all that is in it; with `untouched`, only if it is still as it was made.
 
-    As it was made means: the same inode, and empty. A failure is left alone: there is nobody to
-    tell any more.
+    As it was made means: the same inode, unless it was unborn, and empty. A failure is left
+    alone: there is nobody to tell any more.
     """
     with contextlib.suppress(OSError):
         if untouched is None:
             _remove_all(path)
-        elif identity_of(path) == untouched:
+        elif untouched in (UNBORN, identity_of(path)):
             _remove_empty(path)
 
 

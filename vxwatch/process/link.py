@@ -27,6 +27,7 @@ class Link:
         self._pair = pair
         self._on_message = on_message
         self._waiting: deque[tuple[object, bytes, tuple[int, ...]]] = deque()
+        self._clear_ways: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         pair.setblocking(False)
         self._loop.add_reader(pair, self._receive)
@@ -44,6 +45,13 @@ class Link:
                 self._loop.add_writer(self._pair, self._flush)
             self._waiting.append((message[1], packet, copies))
 
+    async def sent(self) -> None:
+        """Wait until what was posted is on its way: our death does not take that back."""
+        if self._waiting:
+            way: asyncio.Future[None] = self._loop.create_future()
+            self._clear_ways.append(way)
+            await way
+
     def close(self) -> None:
         """End the pair; the nursery kills all and ends."""
         self._loop.remove_reader(self._pair)
@@ -52,6 +60,7 @@ class Link:
         for _, _, copies in self._waiting:
             _close_all(copies)
         self._waiting.clear()
+        self._clear_the_ways()
 
     def drain(self) -> None:
         """Hand on what has arrived, whether or not the loop came to it."""
@@ -78,6 +87,13 @@ class Link:
             self._waiting.popleft()
             _close_all(copies)
         self._loop.remove_writer(self._pair)
+        self._clear_the_ways()
+
+    def _clear_the_ways(self) -> None:
+        for way in self._clear_ways:
+            if not way.done():
+                way.set_result(None)
+        self._clear_ways.clear()
 
     def _receive(self) -> bool:
         try:

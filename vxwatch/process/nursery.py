@@ -28,7 +28,7 @@ from vxwatch.process.launching import (
     launch_error,
     refused,
 )
-from vxwatch.process.leftovers import Identity, identity_of, remove
+from vxwatch.process.leftovers import UNBORN, Identity, identity_of, remove
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import OnOutput, Pump, Report
 from vxwatch.process.relay import Channel, Relay
@@ -54,6 +54,7 @@ class Nursery:
         self._registered: dict[str, Identity | None] = {}
         self._closing = False
         self._lost = False
+        self._before: frozenset[int] = frozenset()
         self._helper: HelperProcess
         self._link: Link
         self._body: asyncio.Task[object] | None
@@ -134,9 +135,15 @@ class Nursery:
         `untouched`: an empty file or directory that exists; it is removed only if it is then
         still empty and the same.
         """
-        identity = identity_of(path) if untouched else None
-        self._registered[path] = identity
-        self._link.post("register", os.fsencode(path), identity)
+        await self._register(path, identity_of(path) if untouched else None)
+
+    async def announce(self, path: str) -> None:
+        """Say that an empty file or directory is about to be made here, where there is nothing.
+
+        Should vx be killed before it is registered, it is removed if it is empty. `register` it
+        when it is made, or `forget` it.
+        """
+        await self._register(path, UNBORN)
 
     async def forget(self, path: str) -> None:
         """Take a `register` back."""
@@ -184,6 +191,11 @@ class Nursery:
         channel.theirs.close()
         relay = self._relays[number] = Relay(self._link, number, channel, init)
         return relay
+
+    async def _register(self, path: str, identity: Identity | None) -> None:
+        self._registered[path] = identity
+        self._link.post("register", os.fsencode(path), identity)
+        await self._link.sent()
 
     async def _born(self, launch: Launch, birth: Birth) -> None:
         if failure := await asyncio.shield(birth.tree.born):
@@ -246,6 +258,7 @@ class Nursery:
 
     def _start(self) -> None:
         kin.become_subreaper()
+        self._before = frozenset(kin.children_of(os.getpid()))
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
@@ -283,9 +296,12 @@ class Nursery:
         """Do what the nursery can no longer do."""
         # Its children are ours now, as we are a subreaper above it. Our own helpers (git) share
         # our session; whatever was born in the nursery has left that, unless it was to use our
-        # terminal: then all are taken, for the session is lost anyway.
+        # terminal: then all are taken, for the session is lost anyway. Who was our child before
+        # is the business of whoever started us.
         session = os.getsid(0) if self._terminal is None else -1
-        kin.sweep(lambda pid: kin.session_of(pid) != session, within=5.0)
+        kin.sweep(
+            lambda pid: pid not in self._before and kin.session_of(pid) != session, within=5.0
+        )
         # What lies in a registered directory was registered after it.
         for path, untouched in reversed(self._registered.items()):
             remove(path, untouched)

@@ -8,6 +8,7 @@ box that had it is gone, also after vx was killed: the nursery knows it.
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -69,8 +70,7 @@ class Placeholders:
             for index, part in enumerate(parts):
                 walked += f"/{part}"
                 last = index == len(parts) - 1
-                if self._create(part, here, "file" if last and kind == "file" else "directory"):
-                    await self._remember(walked, part, here)
+                await self._make(walked, part, here, kind if last else "directory")
                 if self._is_ours(walked, part, here):
                     self._made[walked].boxes += 1
                     held.append(walked)
@@ -82,6 +82,23 @@ class Placeholders:
         finally:
             os.close(here)
         return tuple(held)
+
+    async def _make(
+        self, path: str, name: str, parent: int, kind: Literal["file", "directory"]
+    ) -> None:
+        """Make it if it is missing. The nursery knows of it before it is there."""
+        with suppress(FileNotFoundError):
+            os.stat(name, dir_fd=parent, follow_symlinks=False)
+            return
+        await self._nursery.announce(path)
+        made = False
+        try:
+            made = self._create(name, parent, kind)
+            if made:
+                await self._remember(path, name, parent)
+        finally:
+            if not made:
+                await self._nursery.forget(path)
 
     def _create(self, name: str, parent: int, kind: Literal["file", "directory"]) -> bool:
         try:
