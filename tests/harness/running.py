@@ -188,11 +188,16 @@ class Terminal:
         return _code(self.process)
 
     @property
+    def settings_restored(self) -> bool:
+        """Whether the terminal's settings are as before."""
+        return termios.tcgetattr(self._line) == self._before
+
+    @property
     def restored(self) -> bool:
         """Whether the terminal's settings are as before and its cursor shows."""
         text = self.output
         shown = text.rfind("\x1b[?25l") <= text.rfind("\x1b[?25h")
-        return shown and termios.tcgetattr(self._line) == self._before
+        return shown and self.settings_restored
 
     def close(self) -> None:
         """Kill it if it runs, and close the terminal."""

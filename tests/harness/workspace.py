@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tests.harness import running
+from tests.harness import ptys, running
 from tests.harness.ports import is_free, is_open
 from tests.harness.processes import Seen, descendants
 from tests.harness.waiting import patience, wait_for
@@ -201,6 +201,19 @@ class Workspace:
         vx = running.Terminal([running.VX, *words], self.path, self.environment)
         self._running.append(vx)
         return vx
+
+    def person(self, *argv: str) -> ptys.Person:
+        """Seat a person at a new terminal whose foreground job is the command, else vx with words."""
+        command = [running.VX, *argv] if argv[0] in ("run", "watch") else argv
+        person = ptys.Person(command, self.path, {**self.environment, "VX": running.VX})
+        self._running.append(person)
+        return person
+
+    def interactive(self, name: str, command: str, **fields: Any) -> None:
+        """Add a task that owns the terminal."""
+        self.task(name, command, **fields)
+        self._tables[name] = {"interactive": True, **self._tables[name]}
+        self.save_config()
 
     def piped(self, *words: str) -> subprocess.Popen[bytes]:
         """Start vx with its output in a small pipe, which the test reads, or not, or closes."""

@@ -52,7 +52,7 @@ class Birth:
 
 
 def body_of(
-    launch: Launch, mark: str, targets: tuple[int, ...], terminal: Terminal | None
+    launch: Launch, mark: str, targets: tuple[int, ...], terminal: Terminal | None = None
 ) -> bytes:
     """The body of a spawn request; `targets` are the numbers of its descriptors in the child."""
     borrows = terminal is not None and launch.stdin == "terminal"
