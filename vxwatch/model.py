@@ -80,7 +80,8 @@ class Task:
 
     `command` is None for a group. `inputs` is None when the task declares none, `outputs` is
     None when it is not to be saved; the two differ from empty. `depends_on` holds the
-    strings of the config, `grace` and `timeout` are None for the default.
+    strings of the config, `grace` and `timeout` are None for the default. `input_tasks` says
+    whose keys count, None for all.
     """
 
     project: str
@@ -96,6 +97,9 @@ class Task:
     env_secret: tuple[str, ...] = ()
     inputs: Globs | None = None
     input_env: tuple[str, ...] = ()
+    input_runtime: tuple[str, ...] = ()
+    input_workspace_runtime: tuple[str, ...] = ()
+    input_tasks: tuple[str, ...] | None = None
     outputs: Globs | None = None
     persistent: Persistent | None = None
     interactive: bool = False

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.harness.workspaces import project, workspace
+from vxwatch.graph.names import counts
 from vxwatch.graph.tasks import check, plan
-from vxwatch.model import Workspace
+from vxwatch.model import Task, Workspace
 
 
 def after(*names: str) -> dict[str, tuple[str, ...]]:
@@ -132,3 +133,26 @@ def test_a_circle_through_manifests_names_the_other_remedy() -> None:
 def test_a_task_may_not_wait_for_itself() -> None:
     (problem,) = check(workspace(project("a", {"x": after("x")})))
     assert problem.message == "depends on itself: a#x -> a#x"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "other", "said"),
+    [
+        (None, "lib#build", True),
+        (("*", "^*"), "lib#build", True),
+        (("*", "^*"), "app#gen", True),
+        (("*",), "lib#build", False),
+        (("*",), "app#gen", True),
+        (("^*",), "app#gen", False),
+        (("^build",), "lib#build", True),
+        (("^build",), "lib#lint", False),
+        (("lib#build",), "lib#build", True),
+        (("lib#*",), "lib#lint", True),
+        (("lib#*",), "app#gen", False),
+        (("gen.*",), "app#gen.css", True),
+        ((), "lib#build", False),
+    ],
+    ids=str,
+)
+def test_whose_keys_count(patterns: tuple[str, ...] | None, other: str, said: bool) -> None:
+    assert counts(Task("app", "build", "x", input_tasks=patterns), other) is said

@@ -19,6 +19,7 @@ SCHEMA = 1
 """Moves whenever the same task on the same files shall get another key."""
 
 UNSET = "unset"
+_NONE: Mapping[str, str] = {}
 _SHORTEST_KEY = 16
 
 
@@ -47,14 +48,16 @@ def task_key(
     upstream: Mapping[TaskId, str],
     environ: Mapping[str, str],
     arguments: Sequence[str] = (),
+    runtime: Mapping[str, str] = _NONE,
 ) -> Key:
     """The key of a task, a group or, for what depends on it, a server.
 
     `files` are what the task takes, with digests; `upstream` the keys of what it depends on
     directly; `environ` is where the values of declared variables come from, `without_secrets`;
-    `arguments` were forwarded to it.
+    `arguments` were forwarded to it; `runtime` has digests of what its commands print.
     """
     facts = _config(task) | _environment((*task.input_env, *task.env_secret), environ)
+    facts |= {f"runtime:{command}": digest for command, digest in runtime.items()}
     return _fold(task, facts, files, upstream, arguments)
 
 

@@ -154,11 +154,18 @@ _INSIDE = Text("a glob", globs.fault, _RELATIVE)
 _OUTPUT = Text("a glob", _output_fault, {**_RELATIVE, "not": {"enum": ["*", "**", "**/*"]}})
 _VARIABLE = Text("the name of a variable", _variable_fault, {"pattern": r"^[^=*\s]+$"})
 
+_COMMANDS = ListOf(Text("a shell command"), unique=True)
 _INPUTS = Table(
     {
         "files": (Globs(_INSIDE), "globs, relative to the project"),
         "workspace_files": (Globs(_INSIDE), "globs, relative to the root of the workspace"),
         "env": (ListOf(_VARIABLE, unique=True), "variables whose values count"),
+        "runtime": (_COMMANDS, "commands whose output counts, run in the project's directory"),
+        "workspace_runtime": (_COMMANDS, "the same, run in the root of the workspace"),
+        "tasks": (
+            ListOf(Text("the name of a task"), unique=True),
+            "which of the tasks it depends on count: name, ^name, project#name; default: all",
+        ),
     }
 )
 _OUTPUTS = Table(
@@ -370,6 +377,9 @@ def _task(project: str, name: str, fields: Fields) -> model.Task:
         env_secret=env.get("secret", ()),
         inputs=_globs(inputs),
         input_env=inputs.get("env", ()) if inputs else (),
+        input_runtime=inputs.get("runtime", ()) if inputs else (),
+        input_workspace_runtime=inputs.get("workspace_runtime", ()) if inputs else (),
+        input_tasks=inputs.get("tasks") if inputs else None,
         outputs=_globs(outputs),
         persistent=model.Persistent(**fields["persistent"]) if "persistent" in fields else None,
         sandbox=make_sandbox(fields["sandbox"]) if "sandbox" in fields else None,

@@ -6,6 +6,8 @@ that does not is passed through to its own. A whole workspace is resolved in tim
 strings, because what `^name` means below each project is worked out once per name.
 """
 
+from fnmatch import fnmatchcase
+
 from vxwatch.graph.order import ordered
 from vxwatch.model import Project, Task, TaskId, Workspace
 
@@ -21,6 +23,20 @@ def malformed(text: str) -> str | None:
     if "*" in name and ("*" in name[:-1] or not name.endswith(".*") or name == ".*"):
         return "the only pattern is name.*"
     return None
+
+
+def counts(task: Task, other: TaskId) -> bool:
+    """Whether the key of a task that this one depends on is part of its own."""
+    if task.input_tasks is None:
+        return True
+    owner, _, name = other.rpartition("#")
+    near = owner == task.project
+    return any(
+        fnmatchcase(other, pattern)
+        if "#" in pattern
+        else pattern.startswith("^") != near and fnmatchcase(name, pattern.removeprefix("^"))
+        for pattern in task.input_tasks
+    )
 
 
 class Names:
