@@ -28,6 +28,8 @@ def slugs() -> Iterator[str]:
     for path in glob.glob("vxwatch/**/*.py", root_dir=ROOT, recursive=True):
         for node in ast.walk(ast.parse(read(path))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UserError":
+                if getattr(node.args[0], "attr", "") == "slug":
+                    continue  # a copy of one that was made elsewhere
                 assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}: a literal"
                 yield str(node.args[0].value)
             elif isinstance(node, ast.ClassDef) and any(
