@@ -35,7 +35,7 @@ def test_a_task_that_read_an_edit_which_was_undone_meanwhile_runs_again(ws: Work
     assert ws.read("out") == "second"
     ws.write("src/a", "first")
     _open(ws, "go")
-    ws.wait(lambda: ws.read("out") == "first", "what is on the disk is built")
+    ws.wait(lambda: ws.holds("out", "first"), "what is on the disk is built")
     ws.wait(lambda: ws.lines("use")[-1:] == ["first"], "and what depends on it")
     ws.settle()
     assert ws.steps("steps").count("start") == 2
