@@ -80,7 +80,8 @@ class KeyRing:
         Not if it builds on what a task without a key of its own wrote.
         """
         if task_id not in self._vouched:
-            below = self._plan.graph.dependencies[task_id]
+            task = self._task(task_id)
+            below = [o for o in self._plan.graph.dependencies[task_id] if counts(task, o)]
             self._vouched[task_id] = all(
                 _has_key(self._task(other)) and self.vouched(other) for other in below
             )
