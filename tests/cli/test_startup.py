@@ -39,7 +39,7 @@ def test_a_run_loads_no_watcher_and_no_screen(ws: Workspace) -> None:
     ws.task("build", "true", inputs=["src/**"])
     loaded = _loaded(ws, "run", "build")
     assert "asyncio" in loaded
-    assert loaded & {"rich", "watchfiles", "psutil", "sqlite3", "anyio", "yaml"} == set()
+    assert loaded & {"rich", "watchfiles", "psutil", "anyio", "yaml"} == set()
 
 
 def test_showing_a_task_starts_no_machinery(ws: Workspace) -> None:
