@@ -193,9 +193,14 @@ class _Patterns:
     def match(self, path: str) -> bool:
         """Whether one of them names this absolute path, or a directory above it."""
         return inside_any(path, self.paths) or any(
-            inside(path, start) and matcher.matches(path[len(start) :].strip("/"))
+            inside(path, start) and _fits(matcher, path[len(start) :].strip("/"))
             for start, matcher in self.globs
         )
+
+
+def _fits(matcher: Matcher, path: str) -> bool:
+    """Whether it matches, or is the directory of which a pattern names all that is in it."""
+    return matcher.matches(path) or matcher.matches(f"{path}/\x01")
 
 
 def spelled(path: str, scene: Scene) -> str:
@@ -323,4 +328,5 @@ def key(name: str) -> str:
 
 def toml(names: Iterable[str]) -> str:
     """A list of texts as TOML writes it."""
-    return "[" + ", ".join(json.dumps(name, ensure_ascii=False) for name in names) + "]"
+    texts = (json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f") for name in names)
+    return f"[{', '.join(texts)}]"
