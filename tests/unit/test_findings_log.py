@@ -61,8 +61,10 @@ def test_a_rename_is_after_both_names() -> None:
     [
         ('{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("1.2.3.4")}', "1.2.3.4:80"),
         (
-            ("{sa_family=AF_INET6, sin6_port=htons(443), sin6_flowinfo=htonl(0), "
-            'inet_pton(AF_INET6, "2606:2800::1", &sin6_addr), sin6_scope_id=0}'),
+            (
+                "{sa_family=AF_INET6, sin6_port=htons(443), sin6_flowinfo=htonl(0), "
+                'inet_pton(AF_INET6, "2606:2800::1", &sin6_addr), sin6_scope_id=0}'
+            ),
             "[2606:2800::1]:443",
         ),
     ],

@@ -334,9 +334,13 @@ class BoxMaker:
 
 
 def _before(found: Survey, mounts: tuple[Mount, ...]) -> births.Births:
-    """What the places look like in which something may appear that is to be told."""
+    """What the places look like in which something may appear that is to be told.
+
+    What is mounted read-only is watched where it has a second name, which may be writable.
+    """
+    fixed = frozenset(found.ground.protected)
     return births.before(
-        (path for path in found.watched if shows(mounts, path) == "write"),
+        (path for path in found.watched if path in fixed or shows(mounts, path) == "write"),
         (path for path in found.nurseries if shows(mounts, path) == "write"),
     )
 
