@@ -64,6 +64,12 @@ def _selection(command: Any) -> Any:
         click.option(
             "--concurrency", metavar="N", help="Tasks at once: a count, or a share such as 50%."
         ),
+        click.option(
+            "--force", "renew", is_flag=True, help="Run what is up to date, too, and save it anew."
+        ),
+        click.option(
+            "--no-cache", is_flag=True, help="Use nothing of the cache, and save nothing."
+        ),
         click.argument("words", nargs=-1, metavar="TASK... [-- ARGS]", type=click.UNPROCESSED),
     )
     for option in reversed(options):
@@ -135,6 +141,34 @@ def watch(ctx: click.Context, /, **given: Any) -> int:
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
+
+
+@vx.group(invoke_without_command=True)
+@FORMAT
+@click.pass_context
+def cache(ctx: click.Context, form: str) -> int:
+    """Show where the cache is, and how much it holds."""
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from vxwatch.cli.cache import show_cache
+
+    return show_cache(as_json=form == "json")
+
+
+@cache.command()
+@click.option("--older-than", metavar="AGE", help="What is unused for so long: 12h, 30d, 2w.")
+@click.option(
+    "--max-size", metavar="SIZE", help="The longest unused, down to this size: 500M, 10G."
+)
+@click.option("--dry-run", "dry", is_flag=True, help="Only say what would go.")
+def prune(older_than: str | None, max_size: str | None, dry: bool) -> int:
+    """Remove from the cache what is old, or too much.
+
+    Without options, by what the workspace says, which every run does at its end.
+    """
+    from vxwatch.cli.cache import prune_cache
+
+    return prune_cache(older_than, max_size, dry=dry)
 
 
 @vx.command()

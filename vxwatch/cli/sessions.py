@@ -1,34 +1,28 @@
 """`vx run` and `vx watch` at the edge: environment, signals, output, exit code."""
 
-import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import closing
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
-from vxwatch.cli import failures
+from vxwatch.cache.standing import Command
 from vxwatch.cli.directory import working_directory
-from vxwatch.cli.signals import answer, hearing
+from vxwatch.cli.nothing import say
+from vxwatch.cli.signals import answer
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
-from vxwatch.events import Emit, RunEnded, RunStarted
-from vxwatch.masking import Masker
-from vxwatch.output import diagnostics
-from vxwatch.output.plain import Plain
-from vxwatch.output.style import Style, wants_colour
-from vxwatch.output.writer import Writer
-from vxwatch.process.suspension import Loop
+from vxwatch.output.text import counts
+from vxwatch.session.knowledge import Knowledge
 from vxwatch.session.planning import Options, Plan, make_plan
-from vxwatch.session.result import exit_code
 
 Verb = Literal["run", "watch"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-FLUSH_PATIENCE = 2.0
-"""Seconds that a reader who stopped reading can hold up the end after a signal."""
 
 
 class Interrupted(BaseException):
@@ -50,7 +44,13 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         options = _options(verb, forwarded, given, os.environ)
         plan = make_plan(options)
         _refuse_a_task_of(plan.workspace.root, os.environ)
-        return _run(plan, options, heeded)
+        with closing(Knowledge(plan, options, os.environ)) as known:
+            code = _nothing_to_do(plan, options, known) if verb == "run" else None
+            if code is not None:
+                return code
+            from vxwatch.cli.live import live
+
+            return live(plan, options, known, heeded, _interrupted)
     except Interrupted as interrupted:
         return 128 + interrupted.number if verb == "run" else 0
     finally:
@@ -68,70 +68,20 @@ def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
         )
 
 
-def _run(plan: Plan, options: Options, heeded: list[signal.Signals]) -> int:
-    writer, masker = Writer(), Masker()
-    renderer = _renderer(writer)
-    patience: float | None = FLUSH_PATIENCE
-    fault: Exception | None = None
-    code, stopped = 0, True
-    try:
-        with asyncio.Runner(loop_factory=Loop) as runner:
-            code, stopped = runner.run(_session(plan, options, renderer, heeded, masker))
-        if not stopped:
-            # A reader may take its time, and whoever waits may lose patience.
-            patience = None
-            answer(heeded, _interrupted)
-    except Exception as error:  # noqa: BLE001 - told when what was printed before is written
-        fault = error
-    finally:
-        renderer.close()
-        writer.close(patience)
-    if fault is not None:
-        return failures.report(fault, masker)
-    if writer.failure is not None:
-        diagnostics.report(diagnostics.unwritable(writer.failure))
-        return code or 1
-    return code
+def _nothing_to_do(plan: Plan, options: Options, known: Knowledge) -> int | None:
+    """The exit code where all is fresh; nothing that runs something needs to load then."""
+    from vxwatch.session.warm import Warm
 
-
-async def _session(
-    plan: Plan, options: Options, emit: Emit, heeded: list[signal.Signals], masker: Masker
-) -> tuple[int, bool]:
-    """The session from its first event to its last; the exit code, and whether a signal ended it."""
-    from vxwatch.session.session import Session
-
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    # Made before anything is started: it may refuse.
-    session = Session(plan, options, emit, os.environ, masker)
-    with hearing(heeded, session.interrupt, session.suspend):
-        emit(RunStarted(options.verb, plan.requested, plan.graph.order, plan.servers, plan.broad))
-        async with session:
-            await session.until_stopped(_verb(session))
-        outcomes = session.outcomes
-        session.emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
-    stopped = session.stop_signal is not None
-    if options.verb == "watch":
-        return 0, stopped
-    return exit_code(outcomes, session.stop_signal), stopped
-
-
-def _verb(session: Any) -> Any:
-    if session.options.verb == "watch":
-        from vxwatch.session.watching import watch
-
-        return watch(session)
-    from vxwatch.session.run import run
-
-    return run(session)
-
-
-def _renderer(writer: Writer) -> Plain:
-    terminal = os.isatty(1) and os.environ.get("TERM") != "dumb"
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    colour = wants_colour(os.environ, terminal=terminal)
-    style = Style(colour=colour, unicode=encoding == "utf8", terminal=terminal)
-    return Plain(writer, style, ci=bool(os.environ.get("CI")))
+    begun = time.monotonic()
+    warm = Warm(plan, options, known)
+    outcomes = warm.outcomes()
+    if outcomes is None:
+        return None
+    text = counts(outcomes)
+    if not say(text, time.monotonic() - begun):
+        return None
+    warm.prove(Command(sys.argv[1:], options.directory, os.environ), text)
+    return 0
 
 
 def _options(
@@ -153,7 +103,14 @@ def _options(
         grace=_seconds(environ.get("VX_KILL_GRACE") or "2s", "VX_KILL_GRACE"),
         quiet=_seconds(given.get("debounce", "15ms"), "--debounce"),
         poll=environ.get("VX_WATCH_POLL", "0") not in ("", "0"),
+        cache=_caching(given),
     )
+
+
+def _caching(given: Mapping[str, Any]) -> Literal["use", "renew", "off"]:
+    if given["no_cache"]:
+        return "off"
+    return "renew" if given["renew"] else "use"
 
 
 def _seconds(text: str, name: str) -> float:
