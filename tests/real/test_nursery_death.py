@@ -1,5 +1,6 @@
 """Nothing is left when vx is killed, and nothing when the nursery is."""
 
+import asyncio
 import json
 import marshal
 import os
@@ -13,12 +14,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest import mock
 
 import pytest
 
 from tests.harness.processes import alive, look
 from tests.harness.waiting import patience, wait_for
 from vxwatch.process.launching import Launch, body_of
+from vxwatch.process.tree import NurseryLostError, Tree
 
 # A session with a deaf tree, daemons with and without the mark, a held stdin, registered paths;
 # it says who is who and then waits. Daemons write their pids into the directory of the test.
@@ -312,3 +315,29 @@ def test_kill_9_before_the_nursery_has_begun_leaves_nothing() -> None:
             assert process.stdout is not None
             directory = process.stdout.read().decode().strip()
             assert not os.path.exists(directory)
+
+
+@pytest.mark.parametrize("output_first", [True, False])
+def test_a_tree_whose_output_ends_as_the_nursery_is_lost_says_so_once(output_first: bool) -> None:
+    ours, theirs = os.pipe()
+
+    async def lose() -> list[object]:
+        loop = asyncio.get_running_loop()
+        faults: list[object] = []
+        loop.set_exception_handler(lambda _, context: faults.append(context))
+        pump = mock.Mock(task=loop.create_future())
+        os.set_blocking(ours, False)
+        tree = Tree(mock.Mock(), 1, "mark", [pump], ours)
+        steps = [lambda: pump.task.set_result(None), tree.on_lost]
+        for step in steps if output_first else reversed(steps):
+            step()
+        async with asyncio.timeout(patience(10)):
+            with pytest.raises(NurseryLostError):
+                await tree.wait()
+        await asyncio.sleep(0)
+        return faults
+
+    assert asyncio.run(lose()) == []
+    os.close(theirs)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(ours)

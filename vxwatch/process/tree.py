@@ -191,12 +191,14 @@ class Tree:
 
     # Its life and its end
 
-    def _on_part(self, part: "asyncio.Future[Any]") -> None:
+    def _on_part(self, _: "asyncio.Future[Any]") -> None:
         """The leader was reaped or a pipe is at its end; its life is over with the last of them."""
         if self._life.done():
             return
-        fault = asyncio.CancelledError() if part.cancelled() else part.exception()
-        if fault is None and not all(one.done() for one in self._parts):
+        # Another part may have failed before this call came.
+        ended = [one for one in self._parts if one.done()]
+        fault = next(filter(None, map(_fault_of, ended)), None)
+        if fault is None and len(ended) < len(self._parts):
             return
         started = self._command_ran()
         if fault is not None:
@@ -285,6 +287,10 @@ async def finished(task: "asyncio.Task[None]") -> None:
         _heard(task)
         raise cancelled
     task.result()
+
+
+def _fault_of(ended: "asyncio.Future[Any]") -> BaseException | None:
+    return asyncio.CancelledError() if ended.cancelled() else ended.exception()
 
 
 def _resolve(future: "asyncio.Future[_T]", value: _T) -> None:
