@@ -114,6 +114,15 @@ def test_a_package_that_is_withheld_is_named() -> None:
     assert direct.package == ""
 
 
+def test_a_package_that_the_key_does_not_fold_names_the_edge() -> None:
+    finding = Finding("read", "../ui/a.js", package="ui", unfolded=True)
+    assert sentences([finding]) == (
+        "read ../ui/a.js of the package ui, whose changes do not run it again",
+    )
+    (remedy,) = remedies([finding], "t", Sandbox())
+    assert remedy.startswith('run it after a task of "ui": depends_on = ["^build"]')
+
+
 @pytest.mark.parametrize(
     ("attempt", "name"),
     [

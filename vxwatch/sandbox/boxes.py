@@ -70,14 +70,12 @@ class _Seen:
     closed: tuple[str, ...]
     bound: Mapping[str, tuple[int, int]]
     before: births.Births
-    withheld: Mapping[str, str]
 
 
 class Box:
     """One box: launch its `launch`, `open` it, and `close` it when its tree is gone.
 
-    `close` is needed in any case, also when the launch failed. `withheld` maps packages that are
-    hidden because the task's key does not fold them to their directories.
+    `close` is needed in any case, also when the launch failed.
     """
 
     def __init__(
@@ -91,7 +89,6 @@ class Box:
     ) -> None:
         self.launch = launch
         self._trace = trace
-        self.withheld = seen.withheld
         self._seen = seen
         self._sent = sent
         self._lent = lent
@@ -221,7 +218,11 @@ class BoxMaker:
             descriptors[FILTER_FD] = _in_memory(allowed, sent)
             trace = None
             if own_proc and self._traced(task):
-                trace = Trace(task, scene_of(self.workspace, task, mounts, directory, users_home))
+                unfolded = frozenset(found.withheld)
+                scene = scene_of(
+                    self.workspace, task, mounts, directory, users_home, unfolded=unfolded
+                )
+                trace = Trace(task, scene)
                 stack.callback(trace.close)
                 sent.callback(os.close, trace.descriptor)
                 descriptors[LOG_FD] = trace.descriptor
@@ -248,7 +249,7 @@ class BoxMaker:
                 boxed=True,
             )
             lent = stack.pop_all()
-            seen = _Seen(closed, bound, _before(found, mounts), found.withheld)
+            seen = _Seen(closed, bound, _before(found, mounts))
         return Box(launch, sent, lent, entrance, seen, trace)
 
     def _traced(self, task: Task) -> bool:

@@ -52,7 +52,8 @@ class Scene:
     """What a box showed, and what things are called around it.
 
     Paths are absolute and real, but `home`, for which `~` stands. `packages` maps the directories
-    of the other projects to their names.
+    of the other projects to their names; `unfolded` are those of them that the project depends on
+    and that the task's key does not fold.
     """
 
     mounts: tuple[Mount, ...]
@@ -60,6 +61,7 @@ class Scene:
     directory: str
     home: str
     packages: Mapping[str, str] = field(default_factory=dict)
+    unfolded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,14 @@ class Finding:
     """One thing that was denied. `name` is what a config calls it, `files` how many it stands for.
 
     `package` names the project whose file it is, if that is another one that the task came to
-    through an installed package.
+    through an installed package; `unfolded` that a change of it would not run the task again.
     """
 
     access: Access
     name: str
     files: int = 1
     package: str = ""
+    unfolded: bool = False
 
 
 def judge(
@@ -113,7 +116,9 @@ class _Judge:
         if access and not any(self.ignored[access].match(name) for name in (path, place.path)):
             directory = access == "write" and attempt.call in {"mkdir", "mkdirat"}
             name = spelled(place.path, self.scene) + ("/" if directory else "")
-            yield Finding(access, name, package=self.package(attempt, place, access))
+            package = self.package(attempt, place, access)
+            unfolded = package in self.scene.unfolded
+            yield Finding(access, name, package=package, unfolded=unfolded)
 
     def wish(self, attempt: Attempt, place: Place) -> Literal["read", "write", ""]:
         """Which grant was missing; "" for none."""
@@ -275,16 +280,25 @@ def _sentence(finding: Finding) -> str:
             return f"looked up a host (at {name}), and nothing grants it the network"
         return f"connected to {name}, which nothing grants"
     verb = "read" if finding.access == "read" else "wrote"
+    if finding.unfolded:
+        return f"{verb} {name} of the package {finding.package}, whose changes do not run it again"
     if finding.package:
         return f"{verb} {name} of the package {finding.package}, on which it does not depend"
     return f"{verb} {name}, which nothing grants"
 
 
+def _edge(package: str, *, unfolded: bool) -> str:
+    name = json.dumps(package)
+    if not unfolded:
+        return f"add it: {name} to the dependencies of the project"
+    return f'run it after a task of {name}: depends_on = ["^build"], say; or grant and declare its files'
+
+
 def remedies(found: Iterable[Finding], task: str, sandbox: Sandbox) -> tuple[str, ...]:
     """Lines for the config, each complete: what is granted today and what was missing."""
     every = tuple(found)
-    packages = dict.fromkeys(finding.package for finding in every if finding.package)
-    said = [f"add it: {json.dumps(name)} to the dependencies of the project" for name in packages]
+    packages = {finding.package: finding.unfolded for finding in every if finding.package}
+    said = [_edge(name, unfolded=unfolded) for name, unfolded in packages.items()]
     lists: tuple[tuple[Access, tuple[str, ...]], ...] = (
         ("read", sandbox.read),
         ("write", sandbox.write),

@@ -6,6 +6,7 @@ box and the caller gets a `UserError`.
 
 import asyncio
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -79,9 +80,12 @@ class SandboxRuntime:
         command: str,
         environment: Mapping[str, str],
         stdin: "Stdin",
+        *,
+        folded: AbstractSet[str] | None = None,
     ) -> Box:
         """The box in which this task's command will run; `ensure` has returned before.
 
+        `folded` names the projects whose keys the task's key folds, None if that does not count.
         Raises `UserError` for a grant that is refused.
         """
         if self._maker is None:
@@ -91,7 +95,9 @@ class SandboxRuntime:
         if task.persistent is None:
             self._maker.tracer = await self._find_tracer()
         own_proc = self._verdict is None or self._verdict.ok
-        box = await self._maker.make(task, command, environment, stdin, own_proc=own_proc)
+        box = await self._maker.make(
+            task, command, environment, stdin, folded=folded, own_proc=own_proc
+        )
         self._live[box] = task.id
         box.when_closed(lambda: self._end(box))
         return box

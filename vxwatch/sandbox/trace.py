@@ -169,9 +169,15 @@ def failed(log: TraceLog, code: int) -> bool:
 
 
 def scene_of(
-    workspace: "Workspace", task: "Task", mounts: "tuple[Mount, ...]", directory: str, home: str
+    workspace: "Workspace",
+    task: "Task",
+    mounts: "tuple[Mount, ...]",
+    directory: str,
+    home: str,
+    *,
+    unfolded: frozenset[str] = frozenset(),
 ) -> "Scene":
-    """What a box with these mounts shows of the workspace."""
+    """What a box with these mounts shows of the workspace; `unfolded` are packages it withholds."""
     from vxwatch.sandbox.findings import Scene  # noqa: PLC0415
 
     others = {
@@ -179,7 +185,7 @@ def scene_of(
         for name, project in workspace.projects.items()
         if project.dir and name != task.project
     }
-    return Scene(mounts, workspace.root, directory, os.path.realpath(home), others)
+    return Scene(mounts, workspace.root, directory, os.path.realpath(home), others, unfolded)
 
 
 def _within(paths: frozenset[str], root: str) -> frozenset[str]:

@@ -80,10 +80,9 @@ class KeyRing:
         Not if it builds on what a task without a key of its own wrote.
         """
         if task_id not in self._vouched:
-            task = self._task(task_id)
-            below = [o for o in self._plan.graph.dependencies[task_id] if counts(task, o)]
             self._vouched[task_id] = all(
-                _has_key(self._task(other)) and self.vouched(other) for other in below
+                _has_key(self._task(other)) and self.vouched(other)
+                for other in self._below(task_id)
             )
         return self._vouched[task_id]
 
@@ -131,10 +130,25 @@ class KeyRing:
                 files[path] = self._locks.digest(path, files[path], task.project)
         return files
 
-    def _upstream(self, task_id: "TaskId") -> "dict[TaskId, str]":
+    def folded(self, task: "Task") -> frozenset[str] | None:
+        """The projects whose keys the task's own key folds; None where no success of it is kept."""
+        if task.persistent is not None or not _has_key(task):
+            return None
+        found: set[TaskId] = set()
+        ahead = [task.id]
+        while ahead:
+            fresh = {*self._below(ahead.pop())} - found
+            found |= fresh
+            ahead += fresh
+        return frozenset(self._task(other).project for other in found)
+
+    def _below(self, task_id: "TaskId") -> "list[TaskId]":
+        """The tasks whose keys the task's own key folds."""
         task = self._task(task_id)
-        below = self._plan.graph.dependencies[task_id]
-        return {other: self._told(other) for other in below if counts(task, other)}
+        return [other for other in self._plan.graph.dependencies[task_id] if counts(task, other)]
+
+    def _upstream(self, task_id: "TaskId") -> "dict[TaskId, str]":
+        return {other: self._told(other) for other in self._below(task_id)}
 
     def _told(self, task_id: "TaskId") -> str:
         """The key as those see it who depend on the task."""

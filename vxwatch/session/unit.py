@@ -68,7 +68,9 @@ async def unit(
                 yield Unit(task, tree)
         else:
             await session.sandbox.ensure(weaker=task.sandbox.weaker_when_nested)
-            box = await session.sandbox.box(task, command, environment, stdin)
+            box = await session.sandbox.box(
+                task, command, environment, stdin, folded=session.keys.folded(task)
+            )
             try:
                 async with _tree(session, task, box.launch, on_output) as tree:
                     await box.open(tree)
