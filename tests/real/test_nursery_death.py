@@ -199,7 +199,8 @@ def test_what_was_registered_last_is_removed_though_vx_left_answers_unread(
 ) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     code = f"from vxwatch.process.nursery_main import main; main({theirs.fileno()})"
-    with subprocess.Popen((sys.executable, "-c", code), pass_fds=(theirs.fileno(),)) as nursery:
+    argv = (sys.executable, "-c", code)
+    with subprocess.Popen(argv, pass_fds=(theirs.fileno(),)) as nursery, ours:
         theirs.close()
         body = os.memfd_create("launch")
         launch = Launch(("/no/such",), "/", {})
