@@ -153,6 +153,14 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """What a task needs of its sandbox, as lines for its config."""
+
+    task: TaskId
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Something the user asked for cannot be done; the session goes on."""
 
@@ -180,6 +188,7 @@ Event = (
     | CycleEnded
     | Watching
     | Notice
+    | Learned
     | Refused
     | RunEnded
 )

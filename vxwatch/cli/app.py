@@ -105,6 +105,11 @@ class TaskCommand(click.Command):
     help="Only what a change since COMMIT reaches; default: since the branch left the main one.",
 )
 @click.option(
+    "--learn",
+    is_flag=True,
+    help="Run the task with the workspace open to it, and print what its sandbox has to allow.",
+)
+@click.option(
     "--exclude-dependencies", "alone", is_flag=True, help="Leave out what the tasks depend on."
 )
 @click.pass_context

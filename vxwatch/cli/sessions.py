@@ -43,6 +43,10 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         options = _options(verb, forwarded, given, os.environ)
         plan = make_plan(options)
+        if options.learn:
+            from vxwatch.session.learning import check
+
+            check(plan)
         _refuse_a_task_of(plan.workspace.root, os.environ)
         with closing(Knowledge(plan, options, os.environ)) as known:
             code = _nothing_to_do(plan, options, known) if verb == "run" else None
@@ -104,11 +108,12 @@ def _options(
         quiet=_seconds(given.get("debounce", "15ms"), "--debounce"),
         poll=environ.get("VX_WATCH_POLL", "0") not in ("", "0"),
         cache=_caching(given),
+        learn=given.get("learn", False),
     )
 
 
 def _caching(given: Mapping[str, Any]) -> Literal["use", "renew", "off"]:
-    if given["no_cache"]:
+    if given["no_cache"] or given.get("learn"):
         return "off"
     return "renew" if given["renew"] else "use"
 

@@ -14,6 +14,7 @@ from vxwatch.events import (
     CycleEnded,
     CycleStarted,
     Event,
+    Learned,
     Notice,
     Outcome,
     Refused,
@@ -116,6 +117,10 @@ class Plain:
             case Notice():
                 self._line(f"{event.level}: {text.printable(event.text)}", event.level)
                 self._hint(event.hint)
+            case Learned():
+                self._fresh_line()
+                for line in event.lines:
+                    self._line(text.printable(line), "plain")
             case Refused():
                 for line in diagnostics.lines(event.error):
                     self._line(line, "error")

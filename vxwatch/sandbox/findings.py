@@ -82,10 +82,16 @@ class Finding:
 def judge(
     attempts: Iterable[Attempt], scene: Scene, sandbox: Sandbox, look: Look
 ) -> tuple[Finding, ...]:
-    """The findings, in the order in which they came about; each once."""
+    """The findings, in the order in which they came about, many of one directory as one."""
+    return _together(judge_each(attempts, scene, sandbox, look))
+
+
+def judge_each(
+    attempts: Iterable[Attempt], scene: Scene, sandbox: Sandbox, look: Look
+) -> tuple[Finding, ...]:
+    """The findings, one for each path or address, in the order in which they came about."""
     judge = _Judge(scene, sandbox, look)
-    found = dict.fromkeys(finding for attempt in attempts for finding in judge.of(attempt))
-    return _together(found)
+    return tuple(dict.fromkeys(finding for attempt in attempts for finding in judge.of(attempt)))
 
 
 class _Judge:

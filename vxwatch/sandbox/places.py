@@ -16,6 +16,7 @@ from vxwatch.sandbox.policy import Entry
 _MOST_LINKS = 40
 """As many as the kernel follows before it reports a loop."""
 _NO_LIMIT = 1 << 30
+_MOST_FILES = 50_000
 
 
 def follow(path: str) -> Place:
@@ -121,6 +122,18 @@ def _entry(entry: "os.DirEntry[str]") -> Entry:
     if entry.is_symlink():
         return "link"
     return "directory" if entry.is_dir(follow_symlinks=False) else "file"
+
+
+def files_below(directory: str) -> int:
+    """How many files lie below a directory, without what is in those of `EXCLUDED`."""
+    count, ahead = 0, [directory]
+    while ahead and count < _MOST_FILES:
+        for entry in _entries(ahead.pop()):
+            if not entry.is_dir(follow_symlinks=False):
+                count += 1
+            elif entry.name not in EXCLUDED:
+                ahead.append(entry.path)
+    return count
 
 
 def is_socket(path: str) -> bool:

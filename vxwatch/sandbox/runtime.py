@@ -16,7 +16,7 @@ from vxwatch.sandbox.births import Mark, mark
 from vxwatch.sandbox.boxes import Box, BoxMaker
 from vxwatch.sandbox.diagnosis import Verdict
 from vxwatch.sandbox.probe import find_programs, probe
-from vxwatch.sandbox.trace import Tracer, find_tracer, remark
+from vxwatch.sandbox.trace import MISSING, Tracer, find_tracer, remark
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
@@ -88,19 +88,21 @@ class SandboxRuntime:
         `folded` names the projects whose keys the task's key folds, None if that does not count.
         Raises `UserError` for a grant that is refused.
         """
+        maker = self._the_maker()
+        if task.persistent is None:
+            maker.tracer = await self._find_tracer()
+        own_proc = self._verdict is None or self._verdict.ok
+        box = await maker.make(task, command, environment, stdin, folded=folded, own_proc=own_proc)
+        self._live[box] = task.id
+        box.when_closed(lambda: self._end(box))
+        return box
+
+    def _the_maker(self) -> BoxMaker:
         if self._maker is None:
             programs = find_programs(self._environ, self._workspace.root)
             assert not isinstance(programs, Verdict)
             self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
-        if task.persistent is None:
-            self._maker.tracer = await self._find_tracer()
-        own_proc = self._verdict is None or self._verdict.ok
-        box = await self._maker.make(
-            task, command, environment, stdin, folded=folded, own_proc=own_proc
-        )
-        self._live[box] = task.id
-        box.when_closed(lambda: self._end(box))
-        return box
+        return self._maker
 
     async def _find_tracer(self) -> Tracer | None:
         async with self._asking:
@@ -109,6 +111,13 @@ class SandboxRuntime:
                 self._tracer = await asyncio.to_thread(find_tracer, self._environ, root)
                 self._remarks = remark(self._tracer)
         return self._tracer
+
+    async def learn(self, task: Task) -> None:
+        """Learn from now on what the task needs. Raises `UserError` if this host cannot."""
+        await self.ensure()
+        if await self._find_tracer() is None:
+            raise UserError("no-strace", f"--learn needs strace: {MISSING[0]}", MISSING[1])
+        self._the_maker().learning.add(task.id)
 
     def distrust_tracer(self, task: Task) -> None:
         """Run the command of this task without a tracer from now on: it failed."""

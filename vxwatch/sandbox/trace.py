@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import os
 import re
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -94,7 +95,8 @@ class Report:
     `findings` say what it did that was denied, `remedies` what to write into the config. `first`
     is its working directory, if the command failed and nothing in there is granted.
     `lost`: the tracer itself failed, so there is nothing to be said about the command. `cut`: it
-    was denied, or just did, more than was looked at.
+    was denied, or just did, more than was looked at. `learned` are the lines of the table that
+    would let it pass.
     """
 
     findings: tuple[str, ...] = ()
@@ -102,20 +104,28 @@ class Report:
     first: str = ""
     lost: bool = False
     cut: bool = False
+    learned: tuple[str, ...] = ()
 
 
 class Trace:
     """The log of one box: give `descriptor` to it as `LOG_FD`, and `close` this when it has ended.
 
-    `looks` says whether the calls that only look at names are to be traced as well.
+    With `bare`, which is what a box without grants would show, it learns what the task needs
+    instead of telling what it was denied. `looks` says whether the calls that only look at names are to be traced as well.
     """
 
-    def __init__(self, task: "Task", scene: "Scene") -> None:
+    def __init__(self, task: "Task", scene: "Scene", bare: "Scene | None" = None) -> None:
         self._task = task
         self._scene = scene
+        self._bare = bare
         hidden = frozenset(m.path for m in scene.mounts if m.kind == "blank")
-        self.log = TraceLog(scene.directory, watched=hidden & _within(hidden, scene.root))
-        self.looks = shows(scene.mounts, scene.directory) not in {"read", "write"}
+        self.log = TraceLog(
+            scene.directory, everything=bare is not None, watched=_within(hidden, scene.root)
+        )
+        self.looks = bare is not None or shows(scene.mounts, scene.directory) not in {
+            "read",
+            "write",
+        }
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._read, self.descriptor = os.pipe()
@@ -131,6 +141,10 @@ class Trace:
                 await self._over.wait()
         if failed(self.log, code):
             return Report(lost=True)
+        if self._bare is not None:
+            learned = await asyncio.to_thread(_learned, self.log, self._bare, self._task.name)
+            rest = ("# the task failed, so this may not be all",) if code else ()
+            return Report(cut=self.log.cut, learned=(*learned, *rest))
         nothing = _unread(self._scene) if code else ""
         if not self.log.attempts:
             return Report(cut=self.log.cut, first=nothing)
@@ -199,6 +213,28 @@ def _judged(log: TraceLog, scene: "Scene", task: "Task") -> Report:
     assert task.sandbox is not None
     found = judge(log.attempts, scene, task.sandbox, follow)
     return Report(sentences(found), remedies(found, task.name, task.sandbox), cut=log.cut)
+
+
+def _learned(log: TraceLog, bare: "Scene", task: str) -> tuple[str, ...]:
+    from vxwatch.sandbox.learning import Disk, table  # noqa: PLC0415
+    from vxwatch.sandbox.places import files_below, follow, lies  # noqa: PLC0415
+
+    def absolute(name: str) -> str:
+        return os.path.join(bare.directory, bare.home + name[1:] if name[:1] == "~" else name)
+
+    disk = Disk(
+        files=lambda name: files_below(absolute(name)),
+        lies=lambda name: lies(absolute(name)) or "",
+        listens=_listens,
+    )
+    return table(log.attempts, bare, task, follow, disk)
+
+
+def _listens(port: int) -> bool:
+    """Whether something on this machine answers at the port."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _unread(scene: "Scene") -> str:

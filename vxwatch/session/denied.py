@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vxwatch.events import Notice, Outcome
+from vxwatch.events import Learned, Notice, Outcome
 
 if TYPE_CHECKING:
     from vxwatch.model import Task
@@ -37,6 +37,8 @@ def with_report(outcome: Outcome, report: "Report", task: "Task") -> Outcome:
 
 def remark(session: "Session", task: "Task", report: "Report") -> None:
     """Tell what the user should know of the tracing itself."""
+    if report.learned:
+        session.emit(Learned(task.id, report.learned))
     for text, hint in session.sandbox.remarks():
         session.emit(Notice(text, hint))
     if report.lost:

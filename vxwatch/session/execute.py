@@ -19,6 +19,7 @@ from vxwatch.events import Outcome, TaskOutput, TaskRetried, TaskStarted
 from vxwatch.process.nursery import OnOutput
 from vxwatch.process.tree import LaunchError
 from vxwatch.session.denied import remark, report_of, with_report
+from vxwatch.session.learning import learning
 from vxwatch.session.shell import in_place_of_the_shell
 from vxwatch.session.unit import Unit, bounded, stop, unit
 
@@ -44,6 +45,8 @@ def command_line(task: "Task", arguments: tuple[str, ...]) -> str:
 async def execute(session: "Session", task: "Task") -> Outcome:
     """Run the task to its end: to its first success, or to its last failure."""
     command = command_line(task, session.arguments(task))
+    if session.options.learn and task.id in session.plan.requested:
+        task = await learning(session, task)
     session.emit(TaskStarted(task.id, command))
     most = 1 + task.retries
     attempt, outcome = 1, await _attempt(session, task, command)

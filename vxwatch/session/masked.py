@@ -17,6 +17,7 @@ from vxwatch.events import (
     CycleStarted,
     Emit,
     Event,
+    Learned,
     Notice,
     Outcome,
     Refused,
@@ -121,6 +122,8 @@ class MaskedEvents:
                 event = replace(event, outcomes=tuple(map(self._outcome, event.outcomes)))
             case Notice():
                 event = replace(event, text=text(event.text), hint=text(event.hint))
+            case Learned():
+                event = replace(event, lines=self._texts(event.lines))
             case Refused():
                 event = replace(event, error=masked_error(event.error, self._masker))
             case _:

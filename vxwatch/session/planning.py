@@ -30,7 +30,7 @@ class Options:
     `affected` is the commit with which to compare, "" for the usual one, None not to; `alone`
     leaves out what the requested tasks depend on. `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
     the workspace or the machine says. `cache`: "renew" runs every task and saves what it makes,
-    "off" neither uses nor saves anything.
+    "off" neither uses nor saves anything. `learn`: find out what the requested task needs.
     """
 
     verb: Literal["run", "watch"]
@@ -47,6 +47,7 @@ class Options:
     quiet: float = 0.015
     poll: bool = False
     cache: Literal["use", "renew", "off"] = "use"
+    learn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
