@@ -100,6 +100,23 @@ def test_a_deaf_box_is_killed_with_all_that_is_in_it() -> None:
     asyncio.run(scenario())
 
 
+def test_a_box_is_gone_only_when_everybody_in_it_is() -> None:
+    async def scenario() -> None:
+        async with Nursery.open() as nursery:
+            for _ in range(15):
+                heard = Heard()
+                # bwrap ends with its command and does not wait for the others in the box.
+                tree = await nursery.launch(
+                    boxed_sh("for i in 1 2 3 4 5; do (setsid sleep 600 &); done; exit 3"), heard
+                )
+                assert tree.init is not None
+                assert (await tree.wait()).code == 3
+                await end(tree)
+                assert not alive(tree.init)
+
+    asyncio.run(scenario())
+
+
 def test_a_stopped_bwrap_is_ended_with_its_init(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vxwatch.process.tree._FOLLOW", 600)  # no second, harder attempt
 

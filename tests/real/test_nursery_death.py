@@ -18,7 +18,7 @@ from unittest import mock
 
 import pytest
 
-from tests.harness.processes import alive, look
+from tests.harness.processes import alive, children_now, look, reap
 from tests.harness.waiting import patience, wait_for
 from vxwatch.process.launching import Launch, body_of
 from vxwatch.process.tree import NurseryLostError, Tree
@@ -261,6 +261,8 @@ from vxwatch.process.tree import NurseryLostError
 async def ignore(stream, data): pass
 async def main():
     async with Nursery.open() as nursery:
+        dial = asyncio.create_task(nursery.dial(None, 1))  # nobody listens there, so a helper waits
+        dial.add_done_callback(lambda _: dial.exception())
         print(nursery._helper.pid, flush=True)
         while True:
             await nursery.launch(Launch(("/bin/sh", "-c", "(setsid sleep 600 &); exec sleep 600"), "/", {**os.environ}), ignore)
@@ -342,3 +344,52 @@ def test_a_tree_whose_output_ends_as_the_nursery_is_lost_says_so_once(output_fir
     os.close(theirs)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(ours)
+
+
+_KILLED_AT = """
+import asyncio, os, signal, sys
+from vxwatch.process import helper, link, nursery
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def made_and_died(path, mode, mkdir=os.mkdir):
+    mkdir(path, mode)
+    print(path, flush=True)
+    die()
+
+async def main():
+    async with nursery.Nursery.open():
+        pass
+
+exec(sys.argv[1])
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "helper._descriptor_of = die",
+        "link.Link.__init__ = die",
+        "link.Link.post = die",
+        "os.mkdir = die",
+        "os.mkdir = made_and_died",
+    ],
+)
+def test_kill_9_of_vx_at_every_step_of_a_start_leaves_nothing(step: str) -> None:
+    before = children_now()
+
+    def ended() -> bool:
+        reap(skip=before)
+        return children_now() <= before
+
+    argv = (sys.executable, "-c", _KILLED_AT, step)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.wait(patience(10)) == -signal.SIGKILL
+        assert process.stdout is not None
+        directory = process.stdout.read().decode().strip()
+    begun = time.monotonic()
+    wait_for(ended, "the nursery has ended")
+    assert time.monotonic() - begun < patience(1)
+    assert not directory or not os.path.exists(directory)
