@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
 from pathlib import Path
 
 import pytest
 
 from vxwatch.events import Event, TaskOutput
 from vxwatch.masking import Masker
+from vxwatch.session.knowledge import Knowledge
 from vxwatch.session.planning import Options, make_plan
 from vxwatch.session.run import run
 from vxwatch.session.session import Session
@@ -28,6 +30,9 @@ class Faulty:
     def __call__(self, event: Event, /) -> None:
         if isinstance(event, TaskOutput) and b"boom" in event.data:
             raise BoomError
+
+    def quiet(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def drained(self) -> None:
         pass
@@ -58,8 +63,11 @@ def test_servers_and_tasks_end_in_order_when_a_fault_ends_the_session(
 ) -> None:
     async def scenario() -> None:
         options = Options("run", ("t", name), str(place), concurrency=8)
-        async with Session(make_plan(options), options, Faulty(), os.environ, Masker()) as session:
-            await session.until_stopped(run(session))
+        plan = make_plan(options)
+        with closing(Knowledge(plan, options, os.environ)) as known:
+            session = Session(plan, options, Faulty(), os.environ, Masker(), known)
+            async with session:
+                await session.until_stopped(run(session))
 
     with pytest.raises((BoomError, ExceptionGroup)) as caught:
         asyncio.run(asyncio.wait_for(scenario(), 30))

@@ -118,13 +118,39 @@ class Cache:
 
         Afterwards the outputs on disk are those of the key, unless it must run.
         """
-        present = self._known(task)
-        if present is not None and present[0] == key and present[1].stands(self._root):
+        if self.standing(task, key) is not None:
             return Reused("fresh")
+        present = self._known(task)
         with self.trouble("the cache is not used"):
             entry = self._entry(key)
             if entry is not None:
                 return self._put_back(task, entry, NOTHING if present is None else present[1])
+        return None
+
+    def standing(self, task: Task, key: str) -> Presence | None:
+        """What is on disk of the task, if that is the result under this key already.
+
+        Stamps prove it, or where they are too young for that, the content.
+        """
+        known = self._known(task)
+        if known is None or known[0] != key:
+            return None
+        return known[1] if known[1].stands(self._root) else self._confirmed(task, key, known[1])
+
+    def _confirmed(self, task: Task, key: str, known: Presence) -> Presence | None:
+        outputs, declared = self._of(task)
+        with self.trouble("the cache is not used"):
+            entry = self._entry(key)
+            if entry is None:
+                return None
+            try:
+                items = entry.unpacked(declared.covers)
+                difference, presence = outputs.compare(items, known)
+            except (UnsoundError, LinkedPlaceError, OSError):
+                return None  # whoever goes on to restore it finds and tells that
+            if not difference:
+                self._note(task, key, presence)
+                return presence
         return None
 
     def prepare(self, task: Task) -> None:

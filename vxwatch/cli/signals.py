@@ -4,7 +4,6 @@ asyncio gives a signal back to Python when its loop closes. Until vx takes it ag
 Ctrl-C would end vx with a stack and another exit code. Here it belongs to vx to the end.
 """
 
-import asyncio
 import os
 import select
 import signal
@@ -23,6 +22,8 @@ def hearing(
     Ctrl-Z is a call of `suspend`. The end of the terminal counts as SIGHUP, if that is among them,
     also where no shell passes one on. For the main thread.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -80,6 +81,8 @@ def _terminal_end() -> select.epoll | None:
 
 
 def _hang_up(ends: select.epoll, call: Callable[[int], None]) -> None:
+    import asyncio
+
     asyncio.get_running_loop().remove_reader(ends)
     call(signal.SIGHUP)
 

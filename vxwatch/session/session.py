@@ -9,17 +9,14 @@ by setting `hurry`, for which every grace period waits as well. Nothing interrup
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from vxwatch.cache.files import FileIndex
-from vxwatch.cache.secretkey import secret_key
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, Notice, Outcome
-from vxwatch.graph.affected import Affected
 from vxwatch.masking import SHORTEST, Masker, maskable
 from vxwatch.process import suspension
 from vxwatch.process.environment import secret_values
@@ -28,16 +25,19 @@ from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.session.caching import Caching
 from vxwatch.session.foreground import Foreground, terminal_for
-from vxwatch.session.keys import KeyRing
 from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.recording import Recording
 from vxwatch.session.servers import Server
-from vxwatch.workspace.git import Git, Ignores
 from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
+    from vxwatch.cache.files import FileIndex
+    from vxwatch.graph.affected import Affected
     from vxwatch.model import Task, TaskId, Workspace
+    from vxwatch.session.keys import KeyRing
+    from vxwatch.session.knowledge import Knowledge
     from vxwatch.session.planning import Options, Plan
+    from vxwatch.workspace.git import Ignores
 
 
 @dataclass(slots=True)
@@ -73,8 +73,12 @@ class Session:
         emit: Emit,
         environ: Mapping[str, str],
         masker: Masker,
+        known: "Knowledge",
     ) -> None:
-        """The masker learns the values of the secrets, for whoever speaks of the session after it."""
+        """The masker learns the values of the secrets, for whoever speaks of the session after it.
+
+        What is `known` stays the caller's to close.
+        """
         self.plan = plan
         self.options = options
         self.masker = masker
@@ -93,10 +97,7 @@ class Session:
         self._told: set[str] = set()
         self.begun: set[TaskId] = set()
         self.listeners: list[Callable[[frozenset[str]], None]] = []
-        self.affected = Affected(plan.workspace, plan.graph)
-        self.ignores = Ignores(plan.workspace.root)
-        self.index: FileIndex
-        self.keys: KeyRing
+        self.known = known
         self.caching: Caching
         self.nursery: Nursery
         self.sandbox: SandboxRuntime
@@ -115,7 +116,6 @@ class Session:
             runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
             self.sandbox = await stack.enter_async_context(runtime)
             await stack.enter_async_context(self.group)
-            stack.callback(self.ignores.close)
             stack.push_async_callback(self.stop_servers)
             self._stack = stack.pop_all()
         self._up = True
@@ -158,22 +158,28 @@ class Session:
 
     def learn(self) -> None:
         """List the files of the plan's tasks; the first keys can be made then."""
-        root = self.workspace.root
-
-        def lister(places: Sequence[str]) -> list[str]:
-            # A repository may come, or go, while a watch runs.
-            return Git(root).tracked_and_untracked(places)
-
-        self.index = FileIndex(root, self.affected, self.ignores, lister)
-        self.keys = KeyRing(
-            self.plan,
-            self.index,
-            self.environ,
-            self.options.arguments,
-            whole_projects=self.options.verb == "watch",
-            secret_key=secret_key(self.environ) if self.workspace.secrets else b"",
-        )
+        self.known.learn()
         self.caching.open()
+
+    @property
+    def affected(self) -> "Affected":
+        """What files mean to the tasks of the plan."""
+        return self.known.affected
+
+    @property
+    def index(self) -> "FileIndex":
+        """The files of the plan's tasks, once they were learned."""
+        return self.known.index
+
+    @property
+    def ignores(self) -> "Ignores":
+        """What git leaves out."""
+        return self.known.ignores
+
+    @property
+    def keys(self) -> "KeyRing":
+        """The keys of the plan's tasks, once their files were learned."""
+        return self.known.keys
 
     def found(self, changed: Collection[str]) -> None:
         """These files were seen to change, by who looked at them when no event had told yet."""
@@ -195,10 +201,7 @@ class Session:
             self.emit(Notice(f"{task} was ended: nothing asks for that server any more"))
         self.plan = plan
         self.sandbox.reload(plan.workspace)
-        self.affected = Affected(plan.workspace, plan.graph)
-        self.ignores.reset()
-        self.index.load(self.affected)
-        self.keys.replace(plan)
+        self.known.replace(plan)
         self.caching.load(plan.workspace)
         self.memory.broken.intersection_update(plan.graph.order)
 

@@ -1,0 +1,99 @@
+"""A session that may run something: its event loop, its signals, its output, its exit code."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any
+
+from vxwatch.cli import failures
+from vxwatch.cli.signals import answer, hearing
+from vxwatch.events import RunEnded, RunStarted
+from vxwatch.masking import Masker
+from vxwatch.output import diagnostics
+from vxwatch.output.plain import Plain
+from vxwatch.output.style import Style, wants_colour
+from vxwatch.output.writer import Writer
+from vxwatch.process.suspension import Loop
+from vxwatch.session.knowledge import Knowledge
+from vxwatch.session.planning import Options, Plan
+from vxwatch.session.result import exit_code
+from vxwatch.session.session import Session
+
+FLUSH_PATIENCE = 2.0
+"""Seconds that a reader who stopped reading can hold up the end after a signal."""
+
+Interrupt = Callable[[int, FrameType | None], None]
+
+
+def live(
+    plan: Plan,
+    options: Options,
+    known: Knowledge,
+    heeded: list[signal.Signals],
+    interrupted: Interrupt,
+) -> int:
+    """Run the session; its exit code. `interrupted` answers signals once nothing is alive."""
+    writer, masker = Writer(), Masker()
+    renderer = _renderer(writer)
+    patience: float | None = FLUSH_PATIENCE
+    fault: Exception | None = None
+    code, stopped = 0, True
+    try:
+        # Made before anything is started: it may refuse.
+        session = Session(plan, options, renderer, os.environ, masker, known)
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            code, stopped = runner.run(_session(session, heeded))
+        if not stopped:
+            # A reader may take its time, and whoever waits may lose patience.
+            patience = None
+            answer(heeded, interrupted)
+    except Exception as error:  # noqa: BLE001 - told when what was printed before is written
+        fault = error
+    finally:
+        renderer.close()
+        writer.close(patience)
+    if fault is not None:
+        return failures.report(fault, masker)
+    if writer.failure is not None:
+        diagnostics.report(diagnostics.unwritable(writer.failure))
+        return code or 1
+    return code
+
+
+async def _session(session: Session, heeded: list[signal.Signals]) -> tuple[int, bool]:
+    """The session from its first event to its last; the exit code, and whether a signal ended it."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    plan, verb = session.plan, session.options.verb
+    with hearing(heeded, session.interrupt, session.suspend):
+        started = RunStarted(verb, plan.requested, plan.graph.order, plan.servers, plan.broad)
+        session.emit(started)
+        async with session:
+            await session.until_stopped(_verb(session))
+        outcomes = session.outcomes
+        session.emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
+    stopped = session.stop_signal is not None
+    if verb == "watch":
+        return 0, stopped
+    return exit_code(outcomes, session.stop_signal), stopped
+
+
+def _verb(session: Session) -> Coroutine[Any, Any, None]:
+    if session.options.verb == "watch":
+        from vxwatch.session.watching import watch
+
+        return watch(session)
+    from vxwatch.session.run import run
+
+    return run(session)
+
+
+def _renderer(writer: Writer) -> Plain:
+    terminal = os.isatty(1) and os.environ.get("TERM") != "dumb"
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    colour = wants_colour(os.environ, terminal=terminal)
+    style = Style(colour=colour, unicode=encoding == "utf8", terminal=terminal)
+    return Plain(writer, style, ci=bool(os.environ.get("CI")))

@@ -1,0 +1,71 @@
+"""What is known of a plan's files and keys before anything runs. Synchronous.
+
+`learn` lists the files; `index` and `keys` are there from then on. Must be closed.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vxwatch.cache.files import FileIndex
+from vxwatch.cache.remembered import Remembered
+from vxwatch.cache.secretkey import secret_key
+from vxwatch.graph.affected import Affected
+from vxwatch.session.keys import KeyRing
+from vxwatch.workspace.git import Git, Ignores
+
+if TYPE_CHECKING:
+    from vxwatch.session.planning import Options, Plan
+
+
+class Knowledge:
+    """The files of one workspace and the keys of one plan."""
+
+    def __init__(self, plan: "Plan", options: "Options", environ: Mapping[str, str]) -> None:
+        self.affected = Affected(plan.workspace, plan.graph)
+        self.ignores = Ignores(plan.workspace.root)
+        self.index: FileIndex
+        self.keys: KeyRing
+        self._plan = plan
+        self._options = options
+        self._environ = environ
+        self._learned = False
+
+    def learn(self) -> None:
+        """List the files of the plan's tasks, once; the first keys can be made then."""
+        if self._learned:
+            return
+        root = self._plan.workspace.root
+
+        def lister(places: Sequence[str]) -> list[str]:
+            # A repository may come, or go, while a watch runs.
+            return Git(root).tracked_and_untracked(places)
+
+        self.index = FileIndex(
+            root, self.affected, self.ignores, lister, remembered=Remembered.load(root)
+        )
+        self.keys = KeyRing(
+            self._plan,
+            self.index,
+            self._environ,
+            self._options.arguments,
+            whole_projects=self._options.verb == "watch",
+            secret_key=secret_key(self._environ) if self._plan.workspace.secrets else b"",
+        )
+        self._learned = True
+
+    def replace(self, plan: "Plan") -> None:
+        """Take up another plan of the same workspace; every key is made anew."""
+        self._plan = plan
+        self.affected = Affected(plan.workspace, plan.graph)
+        self.ignores.reset()
+        self.index.load(self.affected)
+        self.keys.replace(plan)
+
+    def close(self) -> None:
+        """Write down what was read, for later runs, and end what is kept open."""
+        self.ignores.close()
+        if self._learned:
+            # It spares time and nothing else; whatever keeps it from being written, the cache tells.
+            with contextlib.suppress(OSError):
+                self.index.remember()
