@@ -101,12 +101,17 @@ class Rules:
             return Refusal(host, port, "which nothing grants", (host,))
         return None
 
-    def refuse_address(self, host: str, port: int, address: Address) -> Refusal | None:
-        """Why nobody may connect to this address, to which the host, which is allowed, led."""
+    def refuse_address(
+        self, host: str, port: int, address: Address, *, own: bool = False
+    ) -> Refusal | None:
+        """Why nobody may connect to this address, to which the host, which is allowed, led.
+
+        `own`: this machine has the address, though it is a public one.
+        """
         text = canonical(str(address))
         if denied := _first(self.deny, text, port):
             return Refusal(host, port, f"which deny.network forbids ({denied}, to which it leads)")
-        what = local(address)
+        what = local(address) or ("an address of this machine" if own else None)
         named = (one for one in self.allow if one.host != EVERY_HOST)
         if what is None or _first(named, text, port):
             return None

@@ -201,6 +201,13 @@ class TestRules:
         assert rules("x", "10.0.0.7").refuse_address("x", 1, mapped) is None
         assert rules("x", deny=("10.0.0.7",)).refuse_address("x", 1, mapped) is not None
 
+    def test_an_address_of_this_machine_must_be_listed_too(self) -> None:
+        address = ip_address("203.0.113.80")
+        refusal = rules("a.example").refuse_address("a.example", 443, address, own=True)
+        assert refusal is not None
+        assert "203.0.113.80, an address of this machine" in refusal.why
+        assert rules("a.example", "203.0.113.80").refuse_address("a.b", 1, address, own=True) is None
+
     def test_everything_means_no_private_address(self) -> None:
         refusal = rules("*").refuse_address("127.0.0.1", 80, ip_address("127.0.0.1"))
         assert refusal is not None

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from vxwatch.errors import UserError
 from vxwatch.model import Task, Workspace
 from vxwatch.process.launching import Launch, Stdin
 from vxwatch.sandbox import births
@@ -29,7 +28,7 @@ from vxwatch.sandbox.bwrap import (
     arguments,
     command_line,
 )
-from vxwatch.sandbox.carrier import Inlets
+from vxwatch.sandbox.entrance import Entrance, entrance
 from vxwatch.sandbox.grants import Place, not_made, not_opened, too_heavy
 from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch_room, tools
 from vxwatch.sandbox.opening import Placeholders, open_real
@@ -49,15 +48,6 @@ _NOT_STARTED = frozenset({126, 127})
 _GIT = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 """A repository that is mounted into a box lies on another file system than the files around it."""
 _BOUND = frozenset({"read", "write", "blank"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Entrance:
-    """Ports of the host that a box gets, and the pipe that lets its command start."""
-
-    inlets: Inlets
-    gate: int
-    waits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,7 @@ class Box:
         launch: Launch,
         sent: ExitStack,
         lent: AsyncExitStack,
-        entrance: _Entrance | None,
+        entrance: Entrance | None,
         seen: _Seen,
         trace: Trace | None = None,
     ) -> None:
@@ -95,22 +85,13 @@ class Box:
         self._entrance = entrance
 
     async def open(self, tree: "Tree") -> None:
-        """Let the command start once its `host_ports` are there; call it after the launch.
+        """Let the command start once its network is there; call it after the launch.
 
         Raises `UserError`.
         """
         self._sent.close()
-        if self._entrance is None or tree.init is None:
-            return
-        try:
-            await self._entrance.inlets.open(tree.init)
-            os.write(self._entrance.gate, b".")
-        except (ConnectionAbortedError, BrokenPipeError):
-            return  # the box has ended before its command began; the tree tells how
-        except OSError as error:
-            raise UserError(
-                "sandbox-port", f"host_ports cannot be opened in the sandbox: {error.strerror}"
-            ) from None
+        if self._entrance is not None and tree.init is not None:
+            await self._entrance.open(tree.init)
 
     def explain(self, code: int) -> str:
         """What the box has to do with this exit code of its command; "" if nothing."""
@@ -122,8 +103,12 @@ class Box:
         )
 
     async def report(self, code: int) -> Report:
-        """What its command, which ended with this code, was denied; nothing if it is not traced."""
-        return Report() if self._trace is None else await self._trace.report(code)
+        """What its command, which ended with this code, was denied, as far as it is told.
+
+        Raises `UserError` when its network failed.
+        """
+        report = Report() if self._trace is None else await self._trace.report(code)
+        return report if self._entrance is None else await self._entrance.complete(report)
 
     def replaced(self) -> str | None:
         """A path that the box shows as it was: another file or directory is there by now.
@@ -156,8 +141,7 @@ class Box:
 class BoxMaker:
     """Makes the boxes of one session.
 
-    `tracer` traces the commands of tasks that end, but for those in `untraced`;
-    of those in `learning` it is learned what they need.
+    `tracer` traces the commands of tasks that end, but for those in `untraced`.
     """
 
     def __init__(
@@ -170,7 +154,6 @@ class BoxMaker:
         self.workspace = workspace
         self.tracer: Tracer | None = None
         self.untraced: set[str] = set()
-        self.learning: set[str] = set()
         self._nursery = nursery
         self._environ = environ
         self._programs = programs
@@ -211,7 +194,10 @@ class BoxMaker:
             await self._make_missing(found, stack)
             shown, closed = self._tools(found, environment.get("PATH", ""))
             mounts = self._mounts(found, shown)
-            entrance = self._entrance(task.sandbox.host_ports, sent, stack)
+            ways = entrance(self._nursery, task)
+            if ways is not None:
+                sent.callback(ways.let_go)
+                stack.push_async_callback(ways.close)
             directory = found.ground.directory
             as_root = os.geteuid() == 0 and self._owner is None
             shape = Shape(directory, self._room, root_user=as_root, own_proc=own_proc)
@@ -220,7 +206,11 @@ class BoxMaker:
             descriptors[FILTER_FD] = _in_memory(allowed, sent)
             trace = None
             if own_proc and self._traced(task):
-                trace = self._trace(task, found, mounts)
+                unfolded = frozenset(found.withheld)
+                scene = scene_of(
+                    self.workspace, task, mounts, directory, users_home, unfolded=unfolded
+                )
+                trace = Trace(task, scene)
                 stack.callback(trace.close)
                 sent.callback(os.close, trace.descriptor)
                 descriptors[LOG_FD] = trace.descriptor
@@ -230,7 +220,7 @@ class BoxMaker:
                 argv=command_line(
                     self._programs,
                     command,
-                    blocked=entrance is not None,
+                    blocked=ways is not None,
                     tracer=self.tracer.words(looks=trace.looks) if self.tracer and trace else (),
                     on_terminal=stdin == "terminal",
                 ),
@@ -238,31 +228,23 @@ class BoxMaker:
                 env={
                     **environment,
                     **(_GIT if found.names_git else {}),
+                    **(ways.variables(environment) if ways else {}),
                     "PWD": directory,
                     "TMPDIR": own_temp,
                 },
-                fds=descriptors | ({BLOCK_FD: entrance.waits} if entrance else {}),
+                fds=descriptors | ({BLOCK_FD: ways.waits} if ways else {}),
                 stdin=stdin,
                 owner=self._owner,
                 boxed=True,
             )
             lent = stack.pop_all()
             seen = _Seen(closed, bound, _before(found, mounts))
-        return Box(launch, sent, lent, entrance, seen, trace)
+        return Box(launch, sent, lent, ways, seen, trace)
 
     def _traced(self, task: Task) -> bool:
         """Whether what this task is denied is to be told: of those that end, all that we can."""
         ends = task.persistent is None and not task.interactive
         return ends and self.tracer is not None and task.id not in self.untraced
-
-    def _trace(self, task: Task, found: Survey, mounts: tuple[Mount, ...]) -> Trace:
-        place = (found.ground.directory, home(self._environ))
-        unfolded = frozenset(found.withheld)
-        scene = scene_of(self.workspace, task, mounts, *place, unfolded=unfolded)
-        if task.id not in self.learning:
-            return Trace(task, scene)
-        nothing = decide(self._host, replace(found.ground, reads=(), writes=(), siblings={}))
-        return Trace(task, scene, bare=scene_of(self.workspace, task, nothing, *place))
 
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
@@ -291,18 +273,6 @@ class BoxMaker:
 
     def _may_enter(self, path: str) -> bool:
         return self._owner is None or reachable(path, *self._owner)
-
-    def _entrance(
-        self, ports: tuple[int, ...], sent: ExitStack, stack: AsyncExitStack
-    ) -> _Entrance | None:
-        if not ports:
-            return None
-        waits, gate = os.pipe()
-        sent.callback(os.close, waits)
-        stack.callback(os.close, gate)
-        inlets = Inlets(self._nursery, ports)
-        stack.push_async_callback(inlets.close)
-        return _Entrance(inlets, gate, waits)
 
     def _bind(
         self, mounts: tuple[Mount, ...], shape: Shape, sent: ExitStack

@@ -1,0 +1,105 @@
+"""The program that stands between one box and the network: a filtering proxy, HTTP and SOCKS5.
+
+It has the listeners of one box, the rules of its task and the network of the host, and nothing
+else of vx's; as root it becomes nobody. It opens a connection only to what the rules grant,
+tells of every other one on its stdout, a JSON text in each line, and lives until it is killed.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+from vxwatch.hosts import Refusal, Rules, patterns
+from vxwatch.sandbox.proxy_dial import Dialler
+from vxwatch.sandbox.proxy_http import speak_http
+from vxwatch.sandbox.proxy_socks import VERSION, speak_socks
+from vxwatch.sandbox.proxy_tunnel import Tunnels
+
+_HANDSHAKE = 30.0
+"""Seconds that a client gets to say what it wants."""
+_MOST_TOLD = 200
+_LOOKUPS = 32
+_AT_ONCE = 512
+"""Clients that may be asking at the same time; those whose tunnel stands do not count."""
+_REST = 0.1
+_NOBODY = 65534
+
+
+class Proxy:
+    """Serves the clients of one box."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._tunnels = Tunnels()
+        self._dialler = Dialler(rules, self._tell)
+        self._told: set[Refusal] = set()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def serve(self, listeners: list[socket.socket]) -> None:
+        """Accept until the end of the process."""
+        async with asyncio.TaskGroup() as group:
+            for listener in listeners:
+                listener.setblocking(False)
+                group.create_task(self._accept(listener, group))
+
+    async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._room.acquire()
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError:  # out of descriptors; the clients wait
+                self._room.release()
+                await asyncio.sleep(_REST)
+                continue
+            group.create_task(self._speak(client))
+
+    async def _speak(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        tunnelled = False
+        try:
+            async with asyncio.timeout(_HANDSHAKE):
+                first = await asyncio.get_running_loop().sock_recv(client, 1)
+            if first == VERSION:
+                tunnelled = await speak_socks(client, self._dialler, self._tunnels)
+            elif first:
+                tunnelled = await speak_http(client, first, self._dialler, self._tunnels)
+        except (OSError, TimeoutError):
+            pass  # it went away, or is cut for saying nothing
+        finally:
+            self._room.release()
+            if not tunnelled:
+                client.close()
+
+    def _tell(self, refusal: Refusal) -> None:
+        if refusal in self._told or len(self._told) >= _MOST_TOLD:
+            return
+        self._told.add(refusal)
+        line = [refusal.host, refusal.port, refusal.why, refusal.grants]
+        os.write(1, json.dumps(line).encode() + b"\n")
+
+
+def main(rules: int, listeners: list[int]) -> None:
+    """Serve with the rules and the listeners that lie at these descriptors."""
+    with open(rules, "rb") as file:
+        allow, deny = json.load(file)
+    sockets = [socket.socket(fileno=number) for number in listeners]
+    _give_up_rights()
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        loop.set_default_executor(ThreadPoolExecutor(_LOOKUPS, "lookup"))
+        runner.run(Proxy(Rules(patterns(allow), patterns(deny))).serve(sockets))
+
+
+def _give_up_rights() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if os.geteuid() == 0:
+        os.setgroups(())
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
