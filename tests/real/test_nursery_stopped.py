@@ -76,6 +76,18 @@ def test_a_task_that_stops_the_nursery_again_and_again_holds_up_no_end() -> None
     asyncio.run(scenario())
 
 
+def test_who_ends_a_tree_lets_the_nursery_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Outside the main thread nothing tells of a child that was stopped.
+    monkeypatch.setattr(HelperProcess, "_resume_if_stopped", lambda _: None)
+
+    async def scenario() -> None:
+        async with running(POLITE) as tree:
+            stop(int(_stat(tree.pid)[1]))
+            assert (await end(tree)).code == 5
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.usefixtures("deaf_nursery")
 def test_a_nursery_that_does_not_answer_is_killed_and_done_for() -> None:
     seen: list[int] = []
