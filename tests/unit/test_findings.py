@@ -49,7 +49,7 @@ def judged(
                 return Place(path, real, (disk or {}).get(real, "missing"), ((link, target),))
         return Place(path, path, (disk or {}).get(path, "missing"))
 
-    return judge(attempts, SCENE, Sandbox(**sandbox), look)
+    return judge(attempts, SCENE, Sandbox(**sandbox), look)  # type: ignore[arg-type]
 
 
 def read(path: str, error: str = "ENOENT", call: str = "openat") -> Attempt:

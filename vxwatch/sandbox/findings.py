@@ -41,6 +41,8 @@ MOST_FILES = 5
 
 _NO_FINDING = frozenset({"/proc", "/dev", "/sys"})
 _HIDING: frozenset[Kind] = frozenset({"mask", "blank"})
+MADE = "EPERM"
+"""No error of a `mkdir` on a file system that is there: it stands for one that succeeded."""
 _UNSEEN = frozenset({"ENOENT", "ENOTDIR", "EACCES"})
 _REFUSED = frozenset({"EROFS", "EACCES", "EPERM", "EBUSY"})
 _UNREACHED = frozenset({"ENETUNREACH", "EHOSTUNREACH", "EACCES", "EPERM"})
@@ -115,6 +117,8 @@ class _Judge:
         path = posixpath.normpath(attempt.name)
         if inside_any(path, _NO_FINDING) or self.shows(path) == "scratch":
             return
+        if attempt.wish == "read" and not self.ours(path) and self.shows(path) == "read":
+            return  # of the system; most of what programs look for, so not worth a look
         place = self.look(attempt.name)
         if inside_any(place.path, _NO_FINDING) or self.shows(place.path) == "scratch":
             return
@@ -133,7 +137,8 @@ class _Judge:
         if self.shows(place.path) == "write":
             return ""
         if attempt.error in _REFUSED:
-            if attempt.call.startswith("mkdir") and place.kind == "directory":
+            made = attempt.call.startswith("mkdir") and attempt.error != MADE
+            if made and place.kind == "directory":
                 # It would be told that the directory exists; making sure of that is no write.
                 return "read" if self.hidden(place) else ""
             return "write"
@@ -155,9 +160,11 @@ class _Judge:
 
     def hidden(self, place: Place) -> bool:
         """Whether it lies in the workspace and the box hides it."""
-        scene = self.scene
-        ours = inside(place.path, scene.root) or inside(place.path, scene.directory)
-        return ours and self.shows(place.path) in _HIDING
+        return self.ours(place.path) and self.shows(place.path) in _HIDING
+
+    def ours(self, path: str) -> bool:
+        """Whether it lies in the workspace, of which a project may lie elsewhere."""
+        return inside(path, self.scene.root) or inside(path, self.scene.directory)
 
     def shows(self, path: str) -> Kind:
         """What the box has at a real path."""

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from vxwatch.model import Sandbox
-from vxwatch.sandbox.findings import Finding, Look, Scene, judge_each, key, toml
+from vxwatch.sandbox.findings import MADE, Finding, Look, Scene, judge_each, key, toml
 from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.tracelog import Attempt
 
@@ -56,7 +56,7 @@ def _as_denied(attempt: Attempt) -> Attempt:
     """The attempt as it would have gone without a grant."""
     if attempt.error or attempt.wish == "connect":
         return attempt
-    return replace(attempt, error="ENOENT" if attempt.wish == "read" else "EROFS")
+    return replace(attempt, error="ENOENT" if attempt.wish == "read" else MADE)
 
 
 def _refused_ports(attempts: Iterable[Attempt]) -> Iterable[int]:
