@@ -203,5 +203,8 @@ class Emit(Protocol):
     def quiet(self) -> AbstractAsyncContextManager[None]:
         """Inside the block nothing is written: what is emitted waits for its end."""
 
-    def drained(self) -> Awaitable[None]:
-        """Wait until what was emitted is written, as far as memory bounds ask for it."""
+    def drained(self) -> Awaitable[None] | None:
+        """What to wait for until what was emitted is written, as far as memory bounds ask for it.
+
+        None where they do not, which costs nothing.
+        """

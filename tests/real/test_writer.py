@@ -1,8 +1,12 @@
 """Standard output from a thread: full pipes, readers that leave, full disks."""
 
 import asyncio
+import errno
+import fcntl
 import os
 import threading
+import time
+from collections.abc import Generator
 
 from vxwatch.output.writer import HIGH_WATER, Writer
 
@@ -50,10 +54,12 @@ def test_a_stalled_reader_holds_back_who_waits_and_not_the_loop() -> None:
     async def produce() -> str:
         for _ in range(HIGH_WATER // 50_000 + 4):
             writer.write(end, b"x" * 50_000)
-        blocked = asyncio.ensure_future(asyncio.wait_for(writer.drained(), 10))
+        room = writer.drained()
+        assert room is not None
+        blocked = asyncio.ensure_future(asyncio.wait_for(room, 10))
         await asyncio.sleep(0)
         state = "blocked" if not blocked.done() else "free"
-        await asyncio.to_thread(lambda: [os.read(reader, 65536) for _ in range(8)])
+        await asyncio.to_thread(lambda: [os.read(reader, 65536) for _ in range(12)])
         await blocked
         return state
 
@@ -64,3 +70,64 @@ def test_a_stalled_reader_holds_back_who_waits_and_not_the_loop() -> None:
         os.close(reader)
         writer.close(10)
         os.close(end)
+
+
+def test_a_pipe_that_floods_gets_more_room_and_a_chosen_size_stays() -> None:
+    sizes = []
+    for chosen in (0, 4096):
+        reader, end = os.pipe()
+        if chosen:
+            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, chosen)
+        writer = Writer()
+        writer.write(end, b"few")
+        writer.write(end, bytes(200_000))
+        left = 200_003
+        while left:
+            left -= len(os.read(reader, 65536))
+        writer.close(10)
+        sizes.append(fcntl.fcntl(end, fcntl.F_GETPIPE_SZ))
+        os.close(end)
+        os.close(reader)
+    assert sizes == [262_144, 4096]
+
+
+def test_pieces_are_fetched_when_their_turn_comes_and_closed_in_any_case() -> None:
+    fetched: list[int] = []
+    closed = threading.Event()
+
+    def pieces() -> Generator[bytes]:
+        try:
+            for number in range(100):
+                fetched.append(number)
+                yield bytes(65536)
+        finally:
+            closed.set()
+
+    reader, end = os.pipe()
+    writer = Writer()
+    writer.write_all(end, pieces(), 0)
+    writer.write(end, b"after")
+    assert writer.drained() is None
+    time.sleep(0.2)  # time in which all could be fetched
+    assert len(fetched) < 20
+    os.close(reader)
+    assert closed.wait(10)
+    writer.close(10)
+    os.close(end)
+    assert len(fetched) < 20
+
+
+def test_pieces_that_cannot_be_fetched_are_a_failure_and_the_rest_is_written() -> None:
+    def pieces() -> Generator[bytes]:
+        yield b"one"
+        raise OSError(errno.EIO, "Input/output error")
+
+    reader, end = os.pipe()
+    writer = Writer()
+    writer.write_all(end, pieces(), 3)
+    writer.write(end, b"two")
+    writer.close(10)
+    os.close(end)
+    assert os.read(reader, 100) == b"onetwo"
+    os.close(reader)
+    assert writer.failure is not None

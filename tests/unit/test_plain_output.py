@@ -1,5 +1,7 @@
 """Which lines a person sees for which events."""
 
+from collections.abc import Generator
+
 import pytest
 
 from vxwatch.errors import ConfigError, Problem
@@ -18,7 +20,8 @@ from vxwatch.events import (
     TaskRetried,
     Watching,
 )
-from vxwatch.output.plain import Mode, Plain, mode_of
+from vxwatch.output.lines import LONGEST
+from vxwatch.output.plain import Mode, Plain, mode_of, prefixed_within
 from vxwatch.output.style import Style, wants_colour
 from vxwatch.output.writer import Writer
 
@@ -31,6 +34,9 @@ class Paper(Writer):
 
     def write(self, fd: int, data: bytes) -> None:
         self.text += data
+
+    def write_all(self, fd: int, pieces: Generator[bytes], size: int) -> None:
+        self.text += b"".join(pieces)
 
 
 def started(
@@ -210,3 +216,25 @@ def test_a_retry_is_said_at_once_and_stands_between_the_attempts_in_a_block() ->
     assert shown(started("a#t", "a#u"), *events) == (
         f"{line}\n✓ a#t ran - 2 attempts\none\n{line}\ntwo\n"
     )
+
+
+def test_a_line_too_long_to_wait_for_is_one_line_unless_another_comes_between() -> None:
+    run = started("a#dev", "a#t", servers=("a#dev",), verb="watch")
+    long = b"x" * (LONGEST + 1)
+    pieces = [TaskOutput("a#t", "stdout", piece) for piece in (long, long, b"end\n")]
+    assert shown(run, *pieces).splitlines() == [(long + long).decode() + "end"]
+    servers = [TaskOutput("a#dev", "stdout", piece) for piece in (long, long, b"end\nnext\n")]
+    assert shown(run, *servers).splitlines() == [
+        "a | " + (long + long).decode() + "end",
+        "a | next",
+    ]
+    between = shown(run, pieces[0], servers[0], pieces[1], pieces[2]).splitlines()
+    assert between == [long.decode(), "a | " + long.decode(), long.decode() + "end"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"one\ntwo\n", b"one\ntwo", b"\n\n", b"10%\r20%\r\nend\n", b"a\rb"]
+)
+def test_every_line_of_a_server_has_its_prefix(data: bytes) -> None:
+    plain = b"".join(b"> " + line for line in data.splitlines(keepends=True))
+    assert b"> " + prefixed_within(data, b"> ") == plain

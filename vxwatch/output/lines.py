@@ -1,7 +1,7 @@
 """Whole lines out of bytes that arrive in any cut. Pure; memory stays bounded."""
 
 LONGEST = 1 << 16
-"""A line longer than this many bytes is passed on in pieces."""
+"""A line longer than this many bytes is passed on in pieces, which together are the line."""
 
 
 class Lines:

@@ -6,8 +6,9 @@ with their name, line by line. vx's own lines always start a line of their own. 
 dropped: what a mode does not show at once is kept until it is known whether it must be shown.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterable
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Literal, assert_never
 
 from vxwatch.events import (
@@ -39,6 +40,9 @@ Mode = Literal["raw", "lines", "prefix", "block", "quiet"]
 """How a task's output is shown: at once as bytes, at once as whole lines, as prefixed lines,
 as a block at its end, or as a block only if it fails."""
 
+Source = tuple[TaskId, str]
+"""A task and one of its streams."""
+
 OUT, ERR = 1, 2
 MOST_SKIPPED = 10
 """Skipped tasks that the summary names; in a large workspace thousands may be."""
@@ -67,14 +71,15 @@ class Plain:
         self._ci = ci
         self._run: RunStarted | None = None
         self._names: dict[TaskId, str] = {}
-        self._parts: dict[tuple[TaskId, str], Lines] = {}
+        self._parts: dict[Source, Lines] = {}
+        self._unfinished: Source | None = None
         self._kept: dict[TaskId, Kept] = {}
         self._loud: set[TaskId] = set()
         self._at_line_start = True
         self._painted = False
 
-    def drained(self) -> Awaitable[None]:
-        """Wait until the writer has room again."""
+    def drained(self) -> Awaitable[None] | None:
+        """What to wait for until the writer has room again; None if it has."""
         return self._writer.drained()
 
     @asynccontextmanager
@@ -138,20 +143,27 @@ class Plain:
         elif mode in ("block", "quiet"):
             self._keep(event.task, event.data)
         else:
-            self._feed(event.task, event.stream, event.data, mode)
+            self._feed((event.task, event.stream), event.data, mode)
 
-    def _feed(self, task: TaskId, stream: str, data: bytes, mode: Mode) -> None:
-        lines = self._parts.setdefault((task, stream), Lines())
-        self._whole(task, lines.feed(data), mode)
+    def _feed(self, source: Source, data: bytes, mode: Mode) -> None:
+        lines = self._parts.setdefault(source, Lines())
+        self._whole(source, lines.feed(data), mode)
 
-    def _whole(self, task: TaskId, data: bytes, mode: Mode) -> None:
+    def _whole(self, source: Source, data: bytes, mode: Mode) -> None:
+        """Show whole lines, or a further piece of a line that is too long to wait for its end."""
         if not data:
             return
-        self._fresh_line()
+        goes_on = self._unfinished == source and not self._at_line_start
+        if not goes_on:
+            self._fresh_line()
         if mode == "prefix":
-            prefix = self._style.prefix(self._names.get(task, task))
-            data = b"".join(prefix + line for line in data.splitlines(keepends=True))
+            prefix = self._prefix(source[0])
+            data = (b"" if goes_on else prefix) + prefixed_within(data, prefix)
         self._raw(data, OUT)
+        self._unfinished = source
+
+    def _prefix(self, task: TaskId) -> bytes:
+        return self._style.prefix(self._names.get(task, task))
 
     def _retried(self, event: TaskRetried) -> None:
         """Say it at once, and again where the attempts are shown one after the other later."""
@@ -178,14 +190,16 @@ class Plain:
         told = failed or (result.status == "ran" and (watch or self._broad()))
         if shown or (told and not streamed):
             self._outcome(result)
-        if kept is not None:
-            if shown:
-                self._replay(kept)
+        if kept is not None and shown:
+            self._replay(kept)
+        elif kept is not None:
             kept.close()
 
     def _replay(self, kept: Kept) -> None:
-        for piece in kept.pieces():
-            self._raw(piece, OUT)
+        self._fresh_line()
+        self._writer.write_all(OUT, kept.pieces(), kept.in_memory)
+        self._painted = self._painted or kept.coloured
+        self._at_line_start = kept.at_line_start
         self._fresh_line()
 
     def _outcome(self, result: Outcome) -> None:
@@ -260,15 +274,21 @@ class Plain:
                 "note",
             )
             self._loud.add(task)
-            for piece in (*kept.pieces(), data):
-                self._feed(task, "stdout", piece, "prefix")
-            self._kept.pop(task).close()
+            self._show_so_far(task, self._kept.pop(task), data)
+
+    def _show_so_far(self, task: TaskId, kept: Kept, data: bytes) -> None:
+        cut = data.rfind(b"\n") + 1
+        pieces = _prefixed(chain(kept.pieces(), (data[:cut],)), self._prefix(task))
+        self._writer.write_all(OUT, pieces, kept.in_memory + cut)
+        self._painted = self._painted or kept.coloured
+        self._feed((task, "stdout"), data[cut:], "prefix")
 
     def _flush(self, task: TaskId) -> None:
         for stream in ("stdout", "stderr"):
             lines = self._parts.pop((task, stream), None)
             if lines is not None:
-                self._whole(task, lines.end(), self._mode(task))
+                self._whole((task, stream), lines.end(), self._mode(task))
+        self._unfinished = None
 
     def _line(self, line: str, look: str) -> None:
         self._fresh_line()
@@ -287,8 +307,33 @@ class Plain:
     def _raw(self, data: bytes, fd: int) -> None:
         if data:
             self._writer.write(fd, data)
+            self._unfinished = None
             self._painted = self._painted or b"\x1b" in data
             self._at_line_start = data.endswith(b"\n")
+
+
+def prefixed_within(data: bytes, prefix: bytes) -> bytes:
+    """The data with the prefix where a line begins, but for its first one.
+
+    A carriage return begins a line too: what follows it covers what stood there.
+    """
+    if b"\r" in data:
+        first, *others = data.splitlines(keepends=True)
+        return b"".join((first, *(prefix + line for line in others)))
+    return data[:-1].replace(b"\n", b"\n" + prefix) + data[-1:]
+
+
+def _prefixed(pieces: Iterable[bytes], prefix: bytes) -> Generator[bytes]:
+    """The same text as lines with the prefix, the last one ended."""
+    lines = Lines()
+    at_start = True
+    for piece in chain(pieces, (b"",)):
+        whole = lines.feed(piece) or (b"" if piece else lines.end())
+        if whole:
+            yield (prefix if at_start else b"") + prefixed_within(whole, prefix)
+            at_start = whole.endswith(b"\n")
+    if not at_start:
+        yield b"\n"
 
 
 def _short_names(run: RunStarted) -> dict[TaskId, str]:

@@ -2,22 +2,37 @@
 
 The event loop never waits for a reader: a terminal that is held with Ctrl-S or a pipe that
 nobody reads stops this thread, not the handling of signals. What is queued is bounded by
-those who await `drained()` before they produce more. A reader that leaves (EPIPE, EIO) ends
-the writing and nothing else; any other failure (a full disk) is kept for the exit code.
+those who await `drained()` before they produce more; a pipe that they flood gets more room. A
+reader that leaves (EPIPE, EIO) ends the writing and nothing else; any other failure (a full
+disk) is kept for the exit code.
 """
 
 import asyncio
+import contextlib
 import errno
+import fcntl
 import os
 import threading
 from collections import deque
+from collections.abc import Awaitable, Generator, Sequence
 
 HIGH_WATER = 1 << 20
 """Bytes queued above which `drained()` waits."""
 
-CHUNK = 1 << 16
+LOW_WATER = HIGH_WATER // 2
+"""Bytes queued below which it returns: with one mark, each write would wake who waits."""
 
+CHUNK = 1 << 18
+"""Bytes written at once, if so much is queued."""
 
+PIPE = 1 << 16
+"""Bytes that a pipe holds unless somebody chose another size."""
+
+MOST_PARTS = 512
+"""Parts written at once: the kernel takes 1024."""
+
+Queue = deque[tuple[int, bytes | Generator[bytes], int]]
+"""A descriptor, what to write, and how much of it is in memory."""
 Waiters = list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]]
 
 
@@ -26,12 +41,13 @@ class Writer:
 
     def __init__(self) -> None:
         self.failure: OSError | None = None
-        self._queue: deque[tuple[int, bytes]] = deque()
-        self._held: deque[tuple[int, bytes]] | None = None
+        self._queue: Queue = deque()
+        self._held: Queue | None = None
         self._writing = False
         self._size = 0
         self._closed = False
         self._dead: set[int] = set()
+        self._grown: set[int] = set()
         self._change = threading.Condition()
         self._waiters: Waiters = []
         self._idle: Waiters = []
@@ -40,21 +56,29 @@ class Writer:
 
     def write(self, fd: int, data: bytes) -> None:
         """Queue `data` for the descriptor; returns at once."""
-        if not data:
-            return
+        if data:
+            self._add(fd, data, len(data))
+
+    def write_all(self, fd: int, pieces: Generator[bytes], size: int) -> None:
+        """Queue pieces that are fetched when their turn has come, of which `size` bytes are in memory.
+
+        They are fetched in the writer's thread, and closed there in any case.
+        """
+        self._add(fd, pieces, size)
+
+    def drained(self) -> Awaitable[None] | None:
+        """What to wait for where `HIGH_WATER` bytes or more wait to be written; else None."""
+        if self._size < HIGH_WATER:
+            return None
+        with self._change:
+            return _waiter(self._waiters) if self._size >= HIGH_WATER else None
+
+    def _add(self, fd: int, source: bytes | Generator[bytes], size: int) -> None:
         with self._change:
             queue = self._queue if self._held is None else self._held
-            queue.append((fd, data))
-            self._size += len(data)
+            queue.append((fd, source, size))
+            self._size += size
             self._change.notify_all()
-
-    async def drained(self) -> None:
-        """Return when less than `HIGH_WATER` bytes wait to be written."""
-        with self._change:
-            if self._size < HIGH_WATER:
-                return
-            waiter = _waiter(self._waiters)
-        await waiter
 
     async def hold(self) -> None:
         """Return when all that is queued is written; what comes now waits for `release`.
@@ -73,7 +97,7 @@ class Writer:
         with self._change:
             held, self._held = self._held or (), None
             if first:
-                self._queue.append((1, first))
+                self._queue.append((1, first, len(first)))
                 self._size += len(first)
             self._queue.extend(held)
             self._change.notify_all()
@@ -92,31 +116,53 @@ class Writer:
                     self._change.wait()
                 if not self._queue:
                     return
-                fd, data = self._take()
+                fd, parts, size = self._take()
                 self._writing = True
-            self._put(fd, data)
+            if isinstance(parts, list):
+                self._put(fd, parts)
+            else:
+                self._put_all(fd, parts)
             with self._change:
                 self._writing = False
-                self._size -= len(data)
-                if self._size < HIGH_WATER:
+                self._size -= size
+                if self._size < LOW_WATER:
                     _wake(self._waiters)
                 if not self._queue:
                     _wake(self._idle)
 
-    def _take(self) -> tuple[int, bytes]:
-        fd, data = self._queue.popleft()
-        parts, size = [data], len(data)
-        while self._queue and self._queue[0][0] == fd and size < CHUNK:
-            more = self._queue.popleft()[1]
+    def _take(self) -> tuple[int, list[bytes] | Generator[bytes], int]:
+        fd, source, size = self._queue.popleft()
+        if not isinstance(source, bytes):
+            return fd, source, size
+        parts = [source]
+        while self._queue and size < CHUNK and len(parts) < MOST_PARTS:
+            other, more, more_size = self._queue[0]
+            if other != fd or not isinstance(more, bytes):
+                break
+            self._queue.popleft()
             parts.append(more)
-            size += len(more)
-        return fd, b"".join(parts)
+            size += more_size
+        return fd, parts, size
 
-    def _put(self, fd: int, data: bytes) -> None:
-        view = memoryview(data)
-        while view and fd not in self._dead:
+    def _put_all(self, fd: int, pieces: Generator[bytes]) -> None:
+        try:
+            for piece in pieces:
+                self._put(fd, [piece])
+                if fd in self._dead:
+                    break
+        except OSError as error:  # of who gives the pieces
+            self.failure = self.failure or error
+        finally:
+            pieces.close()
+
+    def _put(self, fd: int, parts: Sequence[bytes]) -> None:
+        views = [memoryview(part) for part in parts]
+        if fd not in self._grown and sum(map(len, views)) > PIPE:
+            self._grown.add(fd)
+            _grow(fd)
+        while views and fd not in self._dead:
             try:
-                view = view[os.write(fd, view) :]
+                written = os.writev(fd, views)
             except BlockingIOError:
                 _wait_writable(fd)
             except OSError as error:
@@ -124,6 +170,24 @@ class Writer:
                 # EBADF: started without that descriptor, so nobody asked for the text.
                 if error.errno not in (errno.EPIPE, errno.EIO, errno.EBADF):
                     self.failure = self.failure or error
+            else:
+                _drop(views, written)
+
+
+def _grow(fd: int) -> None:
+    """Give a pipe more room: each time that it is full costs two changes of processes."""
+    # Not a pipe, or its owner's pipes have all the room that they may have.
+    with contextlib.suppress(OSError):
+        if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) == PIPE:
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, CHUNK)
+
+
+def _drop(views: list[memoryview], size: int) -> None:
+    """Take that many bytes off the front."""
+    while views and size >= len(views[0]):
+        size -= len(views.pop(0))
+    if views:
+        views[0] = views[0][size:]
 
 
 def _waiter(waiters: Waiters) -> asyncio.Future[None]:

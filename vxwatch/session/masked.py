@@ -52,7 +52,7 @@ class MaskedEvents:
         """As the one behind it does."""
         return self._emit.quiet()
 
-    def drained(self) -> Awaitable[None]:
+    def drained(self) -> Awaitable[None] | None:
         """As the one behind it says."""
         return self._emit.drained()
 

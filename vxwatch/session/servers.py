@@ -11,6 +11,7 @@ whether a server must restart; that is its fingerprint's business.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -217,11 +218,11 @@ class Server:
     def _reader(self, life: Life) -> OnOutput:
         emit, task = self._session.emit, self.task.id
 
-        async def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> Awaitable[None] | None:
             emit(TaskOutput(task, stream, data))
             if life.line is not None and not life.ready and life.line.feed(stream, data):
                 life.printed_ready.set()
-            await emit.drained()
+            return emit.drained()
 
         return on_output
 
