@@ -261,3 +261,76 @@ def test_directories_come_before_what_lies_in_them(
     )
     for index, mount in enumerate(mounts):
         assert not any(inside(mount.path, later.path) for later in mounts[index + 1 :])
+
+
+APP = "/home/u/w/app"
+
+
+def kinds(mounts: Iterable[Mount]) -> dict[str, str]:
+    return {m.path: m.kind for m in mounts if inside(m.path, APP)}
+
+
+def test_the_way_to_what_a_write_grant_keeps_is_pinned() -> None:
+    facts = ground(writes=(directory(APP),), protected=(f"{APP}/a/b/vx.toml", f"{APP}/vx.toml"))
+    assert kinds(decide(HOST, facts)) == {
+        APP: "write",
+        f"{APP}/a": "write",
+        f"{APP}/a/b": "write",
+        f"{APP}/a/b/vx.toml": "read",
+        f"{APP}/vx.toml": "read",
+    }
+
+
+def test_every_kind_of_exception_is_pinned_once_and_nothing_in_a_read_grant_is() -> None:
+    facts = ground(
+        writes=(directory(APP), directory(f"{APP}/r/w")),
+        reads=(directory(f"{APP}/r"), directory(f"{APP}/d/x/r")),
+        walls={f"{APP}/d/x/.git": "directory"},
+    )
+    assert kinds(decide(HOST, facts)) == {
+        APP: "write",
+        f"{APP}/d": "write",
+        f"{APP}/d/x": "write",
+        f"{APP}/d/x/.git": "mask",
+        f"{APP}/d/x/r": "read",
+        f"{APP}/r": "read",
+        f"{APP}/r/w": "write",
+    }
+
+
+def test_what_is_denied_comes_last_and_takes_back_all_below() -> None:
+    facts = ground(
+        reads=(directory(APP), file(f"{APP}/s/deep/file")),
+        writes=(directory(f"{APP}/out"), directory(f"{APP}/out/keep/sub"), file(f"{APP}/s/f")),
+        hidden={f"{APP}/s": "directory", f"{APP}/key": "file", "/srv/none": "file"},
+        kept=(f"{APP}/out/keep", f"{APP}/elsewhere"),
+    )
+    mounts = decide(HOST, facts)
+    assert shows(mounts, f"{APP}/s/deep/file") == "mask"
+    assert shows(mounts, f"{APP}/s/f") == "mask"
+    assert shows(mounts, f"{APP}/key") == "blank"
+    assert shows(mounts, f"{APP}/out/x") == "write"
+    assert shows(mounts, f"{APP}/out/keep/sub/x") == "read"
+    assert f"{APP}/elsewhere" not in kinds(mounts)
+
+
+def test_the_command_has_a_directory_to_start_in_whatever_is_denied() -> None:
+    for hidden in ("/home/u", "/home/u/w", APP):
+        mounts = decide(HOST, ground(reads=(directory(APP),), hidden={hidden: "directory"}))
+        assert APP in {m.path for m in mounts}
+        assert shows(mounts, f"{APP}/x") == "mask"
+
+
+def test_a_socket_shows_if_it_is_granted_and_is_hidden_if_it_is_not() -> None:
+    facts = ground(
+        reads=(directory(f"{APP}/r"),),
+        writes=(directory(f"{APP}/w"),),
+        sockets=(file("/run/daemon"), file(f"{APP}/r/mine")),
+        strangers=("/srv/db", f"{APP}/r/other", f"{APP}/w/own", "/run/agent"),
+    )
+    made = {m.path: m.kind for m in decide(HOST, facts)}
+    assert made["/run/daemon"] == "read"
+    assert made["/srv/db"] == made[f"{APP}/r/other"] == "blank"
+    assert f"{APP}/r/mine" not in made
+    assert f"{APP}/w/own" not in made
+    assert "/run/agent" not in made

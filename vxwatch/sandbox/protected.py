@@ -28,7 +28,10 @@ OBEYED = (
 OWN = ".vx"
 """The directory in which vx keeps what a task must not forge."""
 
-_OF_GIT = ("commondir", "config", "config.worktree", "hooks", "info", "modules", "worktrees")
+_OF_GIT = (
+    *("commondir", "config", "config.worktree", "gitdir"),
+    *("hooks", "info", "modules", "worktrees"),
+)
 _GIT_MADE = ("hooks", "info", "modules", "worktrees")
 """Directories of git's that are made for a box that may write beside them: empty, they mean nothing."""
 
@@ -124,9 +127,6 @@ class _Guard:
 
     def repository(self, repository: str) -> None:
         """What in git's directory makes git run something, or look elsewhere."""
-        if lies(repository) == "file":  # of a worktree: it says where git's directory is
-            self.found.fixed.append(repository)
-            return
         others = (name for name in listing(repository) if name.startswith("config"))
         for name in dict.fromkeys((*_OF_GIT, *others)):
             path = f"{repository}/{name}"
@@ -151,29 +151,31 @@ def _modules(project: str) -> Iterator[str]:
             yield f"{path}/.git"
 
 
-def repositories(git: str) -> Iterator[str]:
-    """Git's directories behind a `.git`: itself, or where the file of a worktree leads.
+def repositories(pointer: str) -> Iterator[str]:
+    """Git's directories that the `.git` file of a worktree or a submodule stands for.
 
     That file could say anything, so it is believed only where the directory says the same of it.
     """
-    if lies(git) != "file":
-        yield git
-        return
-    yield git
-    directory = _line(git, "gitdir: ", os.path.dirname(git))
+    directory = _line(pointer, "gitdir: ", os.path.dirname(pointer))
     if directory is None or lies(directory) != "directory":
         return
-    above = os.path.dirname(git)
-    while above != "/":
-        above = os.path.dirname(above)
-        if inside(directory, f"{above}/.git/modules"):
-            yield directory
-            return
-    if _line(f"{directory}/gitdir", "", directory) == git:
+    if _is_module(directory, pointer):
+        yield directory
+    elif _line(f"{directory}/gitdir", "", directory) == pointer:
         yield directory
         common = _line(f"{directory}/commondir", "", directory)
         if common is not None and inside(directory, f"{common}/worktrees"):
             yield common
+
+
+def _is_module(directory: str, pointer: str) -> bool:
+    """Whether a repository around the pointer keeps this directory for its submodules."""
+    above = os.path.dirname(pointer)
+    while above != "/":
+        above = os.path.dirname(above)
+        if inside(directory, f"{above}/.git/modules"):
+            return True
+    return False
 
 
 def _line(path: str, start: str, base: str) -> str | None:

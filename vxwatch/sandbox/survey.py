@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal
 
 from vxwatch.model import Project, Task, Workspace
@@ -105,15 +105,18 @@ class _Surveyor:
         written = list(self._granted("write", self.sandbox.write))
         for grant, place in written:
             check_write(grant, place, directory=self.directory, root=self.root)
-        reads = tuple(_with_repositories(granted))
-        wanted = ((place, _meant(grant, place)) for grant, place in written)
-        writes = tuple(
-            _with_repositories(Place(p.named, p.path, kind, p.links) for p, kind in wanted)
-        )
+        wanted = [
+            Place(place.named, place.path, _meant(grant, place), place.links)
+            for grant, place in written
+        ]
+        # What a worktree's file says is what git obeys, so a task may only read it.
+        reads = (*granted, *filter(_is_pointer, wanted), *_repositories(granted))
+        led = tuple(_repositories(wanted))
+        writes = (*(p for p in wanted if not _is_pointer(p)), *led)
         baseline, interpreters = self._baseline()
         opened = [p.path for p in (*baseline, *reads, *writes) if p.kind == "directory"]
         siblings = dict(self._siblings(writes))
-        protection = self._protection(writes)
+        protection = self._protection(writes, led)
         hidden = {p.path: p.kind for p in self._denied("deny.read", self.sandbox.deny_read)}
         kept = list(self._denied("deny.write", self.sandbox.deny_write))
         sockets = tuple(self._sockets())
@@ -201,7 +204,8 @@ class _Surveyor:
                 if place.kind != "missing":
                     yield place.path, place.kind
 
-    def _protection(self, writes: tuple[Place, ...]) -> Protection:
+    def _protection(self, writes: tuple[Place, ...], led: tuple[Place, ...]) -> Protection:
+        named = {p.path for p in writes if os.path.basename(p.path) == ".git"}
         return protect(
             Territory(
                 writes=frozenset(place.path for place in writes),
@@ -209,9 +213,7 @@ class _Surveyor:
                 projects=self.projects,
                 home=follow(self.home).path,
                 configs=[f"{self.root}/{name}" for name in self.workspace.config_files],
-                repositories=frozenset(
-                    place.path for place in writes if os.path.basename(place.path) == ".git"
-                ).union(place.path for place in writes if "/.git/" in place.path),
+                repositories=named.union(place.path for place in led),
                 git_config=self.sandbox.git_config,
             )
         )
@@ -274,21 +276,25 @@ class _Surveyor:
                     yield Missing(grant, place.path, kind)
 
 
-def _with_repositories(granted: Iterable[Place]) -> Iterator[Place]:
-    """The places; for the `.git` file of a worktree also the directories that it stands for."""
-    for place in granted:
-        yield place
-        if place.kind == "file" and os.path.basename(place.path) == ".git":
-            for path in repositories(place.path):
-                if path != place.path:
-                    yield Place(path, path, "directory")
+def _is_pointer(place: Place) -> bool:
+    """Whether it is the `.git` of a worktree or a submodule, which says where the repository is."""
+    return place.kind == "file" and os.path.basename(place.path) == ".git"
+
+
+def _repositories(granted: Iterable[Place]) -> Iterator[Place]:
+    """The directories that the pointers among these stand for."""
+    for place in filter(_is_pointer, granted):
+        for path in repositories(place.path):
+            yield Place(path, path, "directory")
 
 
 def _to_make(protection: Protection, written: list[tuple[Grant, Place]]) -> Iterator[Missing]:
     """What must be there to be kept from a task, on behalf of the grant that opens it."""
     for path in protection.made:
-        grant = next(grant for grant, place in written if inside(path, place.path))
-        yield Missing(grant, path, "directory")
+        opening = (grant for grant, place in written if inside(path, place.path))
+        # The directory of a worktree's repository is opened by the grant of its `.git`.
+        worktrees = (grant for grant, place in written if place.kind == "file")
+        yield Missing(next(chain(opening, worktrees)), path, "directory")
 
 
 def _links(directory: str, names: Iterable[str]) -> Iterator[str]:
