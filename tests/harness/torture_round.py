@@ -318,11 +318,10 @@ class _Round:
             self._result.problems.append(f"and {len(found) - _SHOWN} more")
 
     def _files(self) -> list[str]:
-        """The files and directories of the workspace."""
+        """The files and directories of the workspace, without what is to stay."""
         found = []
         for parent, directories, names in os.walk(self._ws.path):
-            if ".git" in directories:
-                directories.remove(".git")
+            directories[:] = set(directories) - {".git", ".vx"}
             found += [os.path.join(parent, name) for name in (*directories, *names)]
         return found
 
