@@ -78,7 +78,7 @@ def _nothing_to_do(plan: Plan, options: Options, known: Knowledge) -> int | None
 
     begun = time.monotonic()
     warm = Warm(plan, options, known)
-    outcomes = warm.outcomes()
+    outcomes = warm.look()
     if outcomes is None:
         return None
     text = counts(outcomes)

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from vxwatch.cache.history import Recorder
 from vxwatch.cache.locks import Held, TaskLocks
-from vxwatch.cache.place import cache_place
 from vxwatch.cache.prune import due, prune
 from vxwatch.cache.reuse import Cache, Made, Reused, is_kept
-from vxwatch.cache.store import Store
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
 from vxwatch.session.execute import execute
@@ -64,22 +62,16 @@ class Caching:
     def open(self) -> None:
         """Open the cache of the workspace, if it is to be used."""
         session = self._session
-        if session.options.cache == "off":
+        self._cache = session.known.open_cache()
+        if self._cache is None:
             return
-        workspace = session.workspace
-        place = cache_place(workspace.root, workspace.cache_dir)
-        self._cache = Cache(
-            workspace.root,
-            workspace.projects,
-            lambda: Store(place),
-            lambda text, hint: session.emit(Notice(text, hint, "warning")),
-        )
+        session.known.hear(lambda text, hint: session.emit(Notice(text, hint, "warning")))
         store = self._cache.store
         if store is not None:
             with self._cache.trouble("no history is kept"):
                 options = session.options
                 command = session.masker.text(" ".join(("vx", options.verb, *options.names)))
-                self._recorder = Recorder(store, workspace.root, command)
+                self._recorder = Recorder(store, session.workspace.root, command)
 
     def load(self, workspace: "Workspace") -> None:
         """Take up the workspace as it is now; the cache stays where it is."""

@@ -6,6 +6,7 @@ server that is held in the foreground ends the session.
 
 from typing import TYPE_CHECKING
 
+from vxwatch.events import Outcome
 from vxwatch.session.cycle import Cycle
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ async def run(session: "Session") -> None:
     plan = session.plan
     # What is left out may be stale, and what builds on it then is nobody's to use again.
     session.memory.overtaken |= plan.left_out
-    running = [task for task in plan.graph.order if task not in plan.left_out]
+    fresh = session.known.fresh
+    for task in plan.graph.order:
+        if task in fresh:
+            session.settle(Outcome(task, "fresh"))
+    running = [task for task in plan.graph.order if task not in plan.left_out | fresh]
     ended = await Cycle(session, 1, running, ()).run()
     held = [task for task in session.plan.requested if task in session.plan.servers]
     if not all(outcome.ok for outcome in ended.outcomes):

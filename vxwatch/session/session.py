@@ -9,6 +9,7 @@ by setting `hurry`, for which every grace period waits as well. Nothing interrup
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from vxwatch.errors import UserError
-from vxwatch.events import Emit, Notice, Outcome
+from vxwatch.events import Emit, Notice, Outcome, TaskEnded
 from vxwatch.masking import SHORTEST, Masker, maskable
 from vxwatch.process import suspension
 from vxwatch.process.environment import secret_values
@@ -180,6 +181,13 @@ class Session:
     def keys(self) -> "KeyRing":
         """The keys of the plan's tasks, once their files were learned."""
         return self.known.keys
+
+    def settle(self, outcome: Outcome) -> None:
+        """A task had nothing to do, which was known before the first cycle."""
+        self.memory.record(outcome)
+        self.memory.settled[outcome.task] = self.keys.key(outcome.task)
+        self.caching.ended(outcome, time.time_ns())
+        self.emit(TaskEnded(outcome))
 
     def found(self, changed: Collection[str]) -> None:
         """These files were seen to change, by who looked at them when no event had told yet."""

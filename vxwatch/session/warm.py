@@ -5,13 +5,10 @@ present key lies on disk as it was saved. Whatever else there is, an event loop 
 """
 
 import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.place import cache_place
 from vxwatch.cache.proof import prove
 from vxwatch.cache.reuse import Cache, is_kept
-from vxwatch.cache.store import Store
 from vxwatch.events import Outcome
 from vxwatch.session.footprint import footprint
 
@@ -31,20 +28,26 @@ class Warm:
         self._known = known
         self._outputs: set[str] = set()
 
-    def outcomes(self) -> tuple[Outcome, ...] | None:
-        """How the tasks ended, where all are fresh; None where something may be to do."""
+    def look(self) -> tuple[Outcome, ...] | None:
+        """How the tasks ended, where all are fresh; None where something may be to do.
+
+        Those that are fresh are known to be from then on.
+        """
         workspace = self._plan.workspace
         ordered = (workspace.task(task) for task in self._plan.graph.order)
         tasks = [task for task in ordered if task.command is not None]
-        if not tasks or self._plan.left_out or self._options.cache != "use":
-            return None
-        if not all(is_kept(task) and not task.interactive for task in tasks):
+        kept = [task for task in tasks if is_kept(task) and not task.interactive]
+        if not kept or self._plan.left_out or self._options.cache != "use":
             return None
         self._known.learn()
-        with self._cache() as (cache, trouble):
-            if trouble or not all(self._stands(cache, task) for task in tasks):
-                return None
-        return tuple(Outcome(task.id, "fresh") for task in tasks)
+        cache, keys = self._known.open_cache(), self._known.keys
+        if cache is None:
+            return None
+        fresh = [t.id for t in kept if keys.vouched(t.id) and self._stands(cache, t)]
+        self._known.fresh = frozenset(fresh)
+        if len(fresh) < len(tasks) or self._known.in_trouble:
+            return None
+        return tuple(Outcome(task, "fresh") for task in fresh)
 
     def prove(self, command: "Command", text: str) -> None:
         """Write down that the command has nothing to do, where stamps can prove that.
@@ -72,23 +75,6 @@ class Warm:
                 paths=paths | self._outputs,
                 since=self._plan.since,
             )
-
-    @contextlib.contextmanager
-    def _cache(self) -> Iterator[tuple[Cache, list[str]]]:
-        """The cache, and what there is to tell of it; the way with an event loop tells it again."""
-        trouble: list[str] = []
-        workspace = self._plan.workspace
-        place = cache_place(workspace.root, workspace.cache_dir)
-        cache = Cache(
-            workspace.root,
-            workspace.projects,
-            lambda: Store(place),
-            lambda text, _: trouble.append(text),
-        )
-        try:
-            yield cache, trouble
-        finally:
-            cache.close()
 
     def _stands(self, cache: Cache, task: "Task") -> bool:
         present = cache.standing(task, self._known.keys.key(task.id))
