@@ -7,7 +7,7 @@ them its key moves whenever it ran.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.key import Key, server_fingerprint, task_key, without_secrets
@@ -33,12 +33,12 @@ class KeyRing:
         arguments: tuple[str, ...],
         *,
         whole_projects: bool,
-        secret_key: bytes,
+        secret_key: Callable[[], bytes],
     ) -> None:
         """`whole_projects`: keys are compared, so a task without declared inputs needs its files.
 
-        `secret_key` is what values of secrets are hashed with: keys that are to be compared need
-        the same.
+        `secret_key` gives what values of secrets are hashed with, and is asked once there are
+        any: keys that are to be compared need the same.
         """
         self._index = index
         self._all = environ
@@ -54,7 +54,8 @@ class KeyRing:
         """Take up another plan; every key is made anew."""
         self._plan = plan
         secrets = plan.workspace.secrets
-        self._environ = without_secrets(self._all, secrets, self._secret_key)
+        key = self._secret_key() if secrets else b""
+        self._environ = without_secrets(self._all, secrets, key)
         self._locks = LockParts(plan.workspace)
         self._runtime = Runtime(plan.workspace, self._all)
         self._keys.clear()
