@@ -5,6 +5,7 @@ addresses only those are dialled that the rules grant as well.
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -77,7 +78,7 @@ class Dialler:
             except TimeoutError:
                 reason = "it does not answer"
             except OSError as error:
-                reason = error.strerror or str(error)
+                reason = os.strerror(error.errno) if error.errno else str(error)
             else:
                 self._family = _family(address)
                 return connection
@@ -86,6 +87,10 @@ class Dialler:
 
 def target(host: str) -> str:
     """The canonical text of a host that a client asks for. Raises `UnreachableError`."""
+    if not host.isascii():
+        raise UnreachableError(
+            f"{host[:100]!r} is not in the form of networks, xn--...", lookup=True
+        )
     try:
         return canonical(host)
     except ValueError as error:

@@ -22,8 +22,6 @@ _HEAD = 30.0
 """Seconds for a whole head to arrive."""
 _IDLE = 120.0
 """Seconds that a connection may stay without a request."""
-_LEAVE = 2.0
-"""Seconds for a client to read its answer when nothing more is read from it."""
 _LONGEST_HEAD = 65536
 _CHUNK = 65536
 _LAST_PORT = 65535
@@ -90,7 +88,6 @@ async def speak_http(
         await _answer(peer, _Error(error.error_status_hint, str(error)))
     except _Error as error:
         await _answer(peer, error)
-    await _leave(client)
     return False
 
 
@@ -215,12 +212,3 @@ async def _answer(peer: _Peer, error: _Error) -> None:
     phrase = b"Refused by the sandbox" if error.status == HTTPStatus.FORBIDDEN else b""
     head = h11.Response(status_code=error.status, headers=headers, reason=phrase)
     await peer.send(head, h11.Data(data=body), h11.EndOfMessage())
-
-
-async def _leave(client: socket.socket) -> None:
-    """Let the client read its answer: a close with something unread would take that away."""
-    with contextlib.suppress(OSError, TimeoutError):
-        client.shutdown(socket.SHUT_WR)
-        async with asyncio.timeout(_LEAVE):
-            while await asyncio.get_running_loop().sock_recv(client, _CHUNK):
-                pass

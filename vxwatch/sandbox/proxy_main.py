@@ -21,6 +21,8 @@ from vxwatch.sandbox.proxy_tunnel import Tunnels
 
 _HANDSHAKE = 30.0
 """Seconds that a client gets to say what it wants."""
+_LEAVE = 2.0
+"""Seconds for a client to read its answer when nothing more is expected from it."""
 _MOST_TOLD = 200
 _LOOKUPS = 32
 _AT_ONCE = 512
@@ -67,6 +69,8 @@ class Proxy:
                 tunnelled = await speak_socks(client, self._dialler, self._tunnels)
             elif first:
                 tunnelled = await speak_http(client, first, self._dialler, self._tunnels)
+            if not tunnelled:
+                await _leave(client)
         except (OSError, TimeoutError):
             pass  # it went away, or is cut for saying nothing
         finally:
@@ -80,6 +84,14 @@ class Proxy:
         self._told.add(refusal)
         line = [refusal.host, refusal.port, refusal.why, refusal.grants]
         os.write(1, json.dumps(line).encode() + b"\n")
+
+
+async def _leave(client: socket.socket) -> None:
+    """Let the client read its answer: a close with something unread would take that away."""
+    client.shutdown(socket.SHUT_WR)
+    async with asyncio.timeout(_LEAVE):
+        while await asyncio.get_running_loop().sock_recv(client, 65536):
+            pass
 
 
 def main(rules: int, listeners: list[int]) -> None:
