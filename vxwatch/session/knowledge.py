@@ -1,4 +1,4 @@
-"""What is known of a plan's files and keys before anything runs. Synchronous.
+"""What is known of a plan before anything runs: its files, its keys, its cache. Synchronous.
 
 `learn` lists the files; `index` and `keys` are there from then on. Must be closed.
 """
@@ -8,18 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.files import FileIndex
+from vxwatch.cache.place import cache_place
 from vxwatch.cache.remembered import Remembered
+from vxwatch.cache.reuse import Cache, Notice
 from vxwatch.cache.secretkey import secret_key
+from vxwatch.cache.store import Store
 from vxwatch.graph.affected import Affected
 from vxwatch.session.keys import KeyRing
 from vxwatch.workspace.git import Git, Ignores
 
 if TYPE_CHECKING:
+    from vxwatch.model import TaskId
     from vxwatch.session.planning import Options, Plan
 
 
 class Knowledge:
-    """The files of one workspace and the keys of one plan."""
+    """The files of one workspace and the keys of one plan.
+
+    `fresh` are tasks that were found to have nothing to do.
+    """
 
     def __init__(self, plan: "Plan", options: "Options", environ: Mapping[str, str]) -> None:
         self.affected = Affected(plan.workspace, plan.graph)
@@ -30,6 +37,10 @@ class Knowledge:
         self._options = options
         self._environ = environ
         self._learned = False
+        self.fresh: frozenset[TaskId] = frozenset()
+        self._cache: Cache | None = None
+        self._untold: list[tuple[str, str]] = []
+        self._listener: Notice | None = None
 
     def learn(self) -> None:
         """List the files of the plan's tasks, once; the first keys can be made then."""
@@ -62,9 +73,39 @@ class Knowledge:
         self.index.load(self.affected)
         self.keys.replace(plan)
 
+    def open_cache(self) -> Cache | None:
+        """The cache of the workspace, opened once; None if it is not to be used."""
+        if self._cache is None and self._options.cache != "off":
+            workspace = self._plan.workspace
+            place = cache_place(workspace.root, workspace.cache_dir)
+            self._cache = Cache(
+                workspace.root, workspace.projects, lambda: Store(place), self._tell
+            )
+        return self._cache
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the cache has something to tell that nobody heard yet."""
+        return bool(self._untold)
+
+    def hear(self, listener: Notice) -> None:
+        """Have all that the cache tells told to the listener, and what it told before."""
+        self._listener = listener
+        for text, hint in self._untold:
+            listener(text, hint)
+        self._untold.clear()
+
+    def _tell(self, text: str, hint: str) -> None:
+        if self._listener is None:
+            self._untold.append((text, hint))
+        else:
+            self._listener(text, hint)
+
     def close(self) -> None:
         """Write down what was read, for later runs, and end what is kept open."""
         self.ignores.close()
+        if self._cache is not None:
+            self._cache.close()
         if self._learned:
             # It spares time and nothing else; whatever keeps it from being written, the cache tells.
             with contextlib.suppress(OSError):
