@@ -30,6 +30,7 @@ class Box:
     write: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     host_ports: tuple[int, ...] = ()
+    network: tuple[str, ...] = ()
 
 
 class Workspace:
@@ -165,6 +166,8 @@ class Workspace:
             allow["local_binding"] = list(box.ports)
         if box.host_ports:
             allow["host_ports"] = list(box.host_ports)
+        if box.network:
+            allow["network"] = list(box.network)
         return allow
 
     def port(self) -> int:
