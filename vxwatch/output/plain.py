@@ -54,10 +54,9 @@ def mode_of(task: TaskId, run: RunStarted, *, ci: bool) -> Mode:
         return "raw" if run.verb == "run" and run.planned == (task,) else "prefix"
     if ci:
         return "block"
-    one_shots = [t for t in run.requested if t not in run.servers]
     if run.broad or task not in run.requested:
         return "quiet"
-    if len(one_shots) > 1:
+    if sum(1 for one in run.requested if one not in run.servers) > 1:
         return "block"
     return "lines" if run.servers else "raw"
 

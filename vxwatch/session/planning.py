@@ -57,7 +57,8 @@ class Plan:
     `requested` keeps the order of the command line and holds, for a group, the tasks that it
     stands for; `commands` counts the tasks that have a command, groups left out; `broad` says that projects were selected, not named; `since` is
     the time (nanoseconds of the wall clock) before the first file of the workspace was read.
-    `left_out` holds the tasks that the requested ones depend on and that shall not run.
+    `left_out` holds the tasks that the requested ones depend on and that shall not run,
+    `servers` the persistent tasks.
     """
 
     workspace: "Workspace"
@@ -66,12 +67,8 @@ class Plan:
     broad: bool
     commands: int
     since: int
-    left_out: "frozenset[TaskId]" = frozenset()
-
-    @property
-    def servers(self) -> "frozenset[TaskId]":
-        """The persistent tasks of the plan."""
-        return frozenset(t for t in self.graph.order if self.workspace.task(t).persistent)
+    left_out: "frozenset[TaskId]"
+    servers: "frozenset[TaskId]"
 
     def concurrency(self, options: Options) -> int:
         """How many tasks may run at once."""
@@ -111,7 +108,8 @@ def make_plan(
     if options.verb == "watch":
         _refuse_interactive(workspace, running)
     commands = sum(1 for task in running if workspace.task(task).command is not None)
-    return Plan(workspace, requested, graph, selection.broad, commands, since, left_out)
+    servers = frozenset(task for task in graph.order if workspace.task(task).persistent)
+    return Plan(workspace, requested, graph, selection.broad, commands, since, left_out, servers)
 
 
 def _refuse_interactive(workspace: "Workspace", running: "Iterable[TaskId]") -> None:

@@ -25,7 +25,8 @@ async def run(session: "Session") -> None:
     for task in plan.graph.order:
         if task in fresh:
             session.settle(Outcome(task, "fresh"))
-    running = [task for task in plan.graph.order if task not in plan.left_out | fresh]
+    done = plan.left_out | fresh
+    running = [task for task in plan.graph.order if task not in done]
     ended = await Cycle(session, 1, running, ()).run()
     held = [task for task in session.plan.requested if task in session.plan.servers]
     if not all(outcome.ok for outcome in ended.outcomes):
