@@ -141,7 +141,8 @@ class Box:
 class BoxMaker:
     """Makes the boxes of one session.
 
-    `tracer` traces the commands of tasks that end, but for those in `untraced`.
+    `tracer` traces the commands of tasks that end, but for those in `untraced`;
+    of those in `learning` it is learned what they need.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class BoxMaker:
         self.workspace = workspace
         self.tracer: Tracer | None = None
         self.untraced: set[str] = set()
+        self.learning: set[str] = set()
         self._nursery = nursery
         self._environ = environ
         self._programs = programs
@@ -206,11 +208,7 @@ class BoxMaker:
             descriptors[FILTER_FD] = _in_memory(allowed, sent)
             trace = None
             if own_proc and self._traced(task):
-                unfolded = frozenset(found.withheld)
-                scene = scene_of(
-                    self.workspace, task, mounts, directory, users_home, unfolded=unfolded
-                )
-                trace = Trace(task, scene)
+                trace = self._trace(task, found, mounts)
                 stack.callback(trace.close)
                 sent.callback(os.close, trace.descriptor)
                 descriptors[LOG_FD] = trace.descriptor
@@ -245,6 +243,15 @@ class BoxMaker:
         """Whether what this task is denied is to be told: of those that end, all that we can."""
         ends = task.persistent is None and not task.interactive
         return ends and self.tracer is not None and task.id not in self.untraced
+
+    def _trace(self, task: Task, found: Survey, mounts: tuple[Mount, ...]) -> Trace:
+        place = (found.ground.directory, home(self._environ))
+        unfolded = frozenset(found.withheld)
+        scene = scene_of(self.workspace, task, mounts, *place, unfolded=unfolded)
+        if task.id not in self.learning:
+            return Trace(task, scene)
+        nothing = decide(self._host, replace(found.ground, reads=(), writes=(), siblings={}))
+        return Trace(task, scene, bare=scene_of(self.workspace, task, nothing, *place))
 
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
