@@ -37,6 +37,13 @@ class Sink(Protocol):
         """Take the next bytes."""
 
 
+class Target(Protocol):
+    """A file to write to, which may take less than it is given."""
+
+    def write(self, data: memoryview, /) -> int:
+        """Take some of the bytes; how many."""
+
+
 Receive = Callable[[Item], AbstractContextManager[Sink | None]]
 """Stands around an item; gives what its bytes go to, None where they are not wanted."""
 
@@ -44,7 +51,7 @@ Receive = Callable[[Item], AbstractContextManager[Sink | None]]
 class ArchiveWriter:
     """Takes items in order, each followed by its bytes, and gives the digest of what it wrote."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Target) -> None:
         self._file = file
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
         self._hash = xxhash.xxh3_128()
@@ -70,7 +77,9 @@ class ArchiveWriter:
 
     def _put(self, data: bytes) -> None:
         if data:
-            self._file.write(data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
             self._hash.update(data)
             self.size += len(data)
 

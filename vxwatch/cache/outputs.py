@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import xxhash
 
-from vxwatch.cache.archive import CHUNK, ArchiveWriter, Sink, read
+from vxwatch.cache.archive import CHUNK, ArchiveWriter, Sink, Target, read
 from vxwatch.cache.content import Clock, Stamp
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.manifest import DIRECTORY, FILE, LINK, MODES, Item, order
@@ -78,7 +78,7 @@ class Outputs:
             self._remove(places, tree, (*tree.items, *tree.strange))
         return tree
 
-    def capture(self, file: BinaryIO) -> tuple[tuple[Item, ...], Presence, str, int]:
+    def capture(self, file: Target) -> tuple[tuple[Item, ...], Presence, str, int]:
         """Write what is there into an archive: the items, their stamps, its digest and its size.
 
         Raises `CannotSaveError`, `LinkedPlaceError` and OSError.

@@ -25,7 +25,7 @@ from typing import Literal
 
 from vxwatch.cache.archive import DamagedError
 from vxwatch.cache.content import Clock
-from vxwatch.cache.database import CacheError
+from vxwatch.cache.database import CacheError, told
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Chunk, Log
 from vxwatch.cache.manifest import Item, UnsoundError, pack
@@ -176,7 +176,7 @@ class Cache:
     @contextlib.contextmanager
     def capture(self, task: Task) -> Iterator[Made | None]:
         """What the task has made; None if it cannot be kept, which was told then."""
-        with contextlib.ExitStack() as stack:
+        with self.trouble(f"{task.id} is not saved", saving=True), contextlib.ExitStack() as stack:
             yield self._captured(task, stack)
 
     def _captured(self, task: Task, stack: contextlib.ExitStack) -> Made | None:
@@ -189,7 +189,8 @@ class Cache:
                 if not declared.roots:
                     return Made((), Presence(self._clock(), {}), None, 0, None)
                 pending = stack.enter_context(store.writing())
-                items, presence, digest, size = outputs.capture(pending.file)
+                with told(store.directory):
+                    items, presence, digest, size = outputs.capture(pending.file)
                 return Made(items, presence, digest, size, pending)
             except CannotSaveError as error:
                 self._say(f"{task.id} is not saved: {error}", "")

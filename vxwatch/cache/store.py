@@ -12,6 +12,7 @@ be called from any thread.
 
 import contextlib
 import fcntl
+import io
 import os
 import sqlite3
 import threading
@@ -74,7 +75,7 @@ class Entry:
 class Pending:
     """An artifact that is being written. `file` is where to."""
 
-    def __init__(self, file: BinaryIO, path: str) -> None:
+    def __init__(self, file: io.FileIO, path: str) -> None:
         self.file = file
         self.path = path
 
@@ -169,12 +170,13 @@ class Store:
         with told(self.directory):
             os.makedirs(directory, exist_ok=True)
             path = f"{directory}/{os.getpid()}.{os.urandom(8).hex()}"
-            with open(path, "xb") as file:
+            with open(path, "xb", buffering=0) as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     yield Pending(file, path)
                 finally:
-                    with contextlib.suppress(FileNotFoundError):
+                    # it is gone where `save` took it; what stays here goes with the next prune
+                    with contextlib.suppress(OSError):
                         os.unlink(path)
 
     def save(self, entry: Entry, root: str, presence: Presence, pending: Pending | None) -> None:
@@ -183,7 +185,6 @@ class Store:
             if pending is not None and entry.artifact is not None:
                 path = self.path(entry.artifact)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                pending.file.flush()
                 os.rename(pending.path, path)
             entry = replace(entry, task=spelled(entry.task))
             row = (
