@@ -11,7 +11,7 @@ from tests.harness.workspace import Box, Workspace
 pytestmark = pytest.mark.timeout(120)
 
 
-_NEEDED = ("sh", "env", "setsid", "sleep", "git", "bwrap", "socat")
+_NEEDED = ("sh", "env", "setsid", "sleep", "git", "bwrap")
 
 
 def _path_without(ws: Workspace, missing: str) -> str:
@@ -26,7 +26,7 @@ def _path_without(ws: Workspace, missing: str) -> str:
     return directory
 
 
-@pytest.mark.parametrize(("program", "package"), [("bwrap", "bubblewrap"), ("socat", "socat")])
+@pytest.mark.parametrize(("program", "package"), [("bwrap", "bubblewrap")])
 def test_a_missing_program_is_named_with_its_package_and_no_boxed_task_runs(
     ws: Workspace, program: str, package: str
 ) -> None:

@@ -187,7 +187,7 @@ def without_strace(ws: Workspace, stand_in: str | None = None) -> None:
     """Let PATH be a directory of links in the home, without strace or with a script as strace."""
     bin_directory = os.path.join(ws.environment["HOME"], ".local/bin")
     os.makedirs(bin_directory)
-    for name in ("bwrap", "socat", "sh", "git", "cat", "env", "true"):
+    for name in ("bwrap", "sh", "git", "cat", "env", "true"):
         program = shutil.which(name)
         assert program
         os.symlink(program, os.path.join(bin_directory, name))

@@ -1,4 +1,4 @@
-"""Where the programs are that vx itself runs: sh, git, bwrap, socat.
+"""Where the programs are that vx itself runs: sh, git, bwrap, strace.
 
 A task must not be able to put its own there. Under `npx`, or with a `.` in PATH, the user's PATH
 begins inside the workspace; such entries are passed over, and so is a program elsewhere that is

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 _PACKAGES = {
     "bwrap": "bubblewrap",
     "sh": "dash",
-    "socat": "socat",
 }
 _INSTALL = {
     "debian": "sudo apt-get install",

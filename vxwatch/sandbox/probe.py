@@ -22,7 +22,7 @@ from vxwatch.sandbox.diagnosis import SETTINGS, Trial, Verdict, diagnose, missin
 from vxwatch.sandbox.host import holds_the_system
 from vxwatch.sandbox.seccomp import supported
 
-_NEEDED = ("bwrap", "sh", "socat")
+_NEEDED = ("bwrap", "sh")
 _SMALL = ("--unshare-user", "--ro-bind", "/", "/")
 _WITH_PROC = (*_SMALL, "--unshare-pid", "--proc", "/proc")
 _CONTAINER_SIGNS = ("/.dockerenv", "/run/.containerenv")
@@ -35,7 +35,7 @@ def find_programs(environ: Mapping[str, str], root: str) -> Programs | Verdict:
     absent = [name for name, program in found.items() if program is None]
     if absent:
         return missing(absent, _systems())
-    return Programs(**{name: program or "" for name, program in found.items() if name != "socat"})
+    return Programs(**{name: program or "" for name, program in found.items()})
 
 
 async def examine(environ: Mapping[str, str], root: str) -> Verdict:
