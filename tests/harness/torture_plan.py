@@ -16,6 +16,7 @@ Target = Literal["vx", "group", "nursery", "terminal", "key"]
 
 POLITE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEADLY = (signal.SIGKILL, signal.SIGQUIT)
+PAUSES = (signal.SIGSTOP, signal.SIGTSTP)
 _KEYS = {b"\x03": signal.SIGINT, b"\x1c": signal.SIGQUIT}
 _WRAPS = (
     "{}",
@@ -64,6 +65,7 @@ class Planned:
     watched: bool
     grace: float
     after: tuple[str, ...]
+    interactive: bool = False
 
     @property
     def copies(self) -> int:
@@ -101,7 +103,7 @@ class Plan:
         codes: set[int] = set()
         asked = False
         for step in self.steps:
-            if step.what == signal.SIGSTOP:
+            if step.what in PAUSES:
                 continue
             if step.target == "nursery":
                 codes.add(70)
@@ -140,11 +142,17 @@ def make_plan(seed: int, *, boxes: bool) -> Plan:
     verb: Verb = "run" if itself or chance.random() < 0.5 else "watch"
     terminal = chance.random() < 0.3
     tasks: list[Planned] = []
+    if terminal and verb == "run" and not itself and chance.random() < 0.4:
+        tasks.append(_interactive(chance))
     for number in range(chance.randint(1, 3)):
         tasks.append(_task(chance, f"t{number}", tasks, leaves=itself, boxes=boxes))
     if not itself and not any(_stays(task) for task in tasks):
         tasks.append(_task(chance, "stays", [], leaves=False, boxes=boxes, stays=True))
     steps = () if itself else _steps(chance, verb, terminal=terminal)
+    if any(task.interactive for task in tasks):  # what is typed goes to that task
+        steps = tuple(step for step in steps if step.target != "key") or (
+            Step("steady", 0, "vx", signal.SIGTERM),
+        )
     return Plan(seed, verb, terminal, tuple(tasks), steps)
 
 
@@ -181,6 +189,15 @@ def _task(
     after = tuple(chance.sample(finishes, 1)) if finishes and chance.random() < 0.3 else ()
     grace = round(chance.uniform(0.05, 0.4), 2)
     return Planned(name, wrap, tree, server, boxed, chance.random() < 0.6, grace, after)
+
+
+def _interactive(chance: random.Random) -> Planned:
+    """A task that has the terminal."""
+    tree = {"name": "tty", **_node(chance, 0, chance.randint(0, 2), single=False)}
+    tree["traits"] = [trait for trait in tree["traits"] if trait not in ("stopped", "noisy")]
+    grace = round(chance.uniform(0.05, 0.4), 2)
+    wrap = chance.choice(_WRAPS)
+    return Planned("tty", wrap, tree, False, False, False, grace, (), interactive=True)
 
 
 def _node(chance: random.Random, depth: int, most: int, *, single: bool) -> dict[str, Any]:
@@ -232,7 +249,8 @@ def _steps(chance: random.Random, verb: Verb, *, terminal: bool) -> tuple[Step, 
         stop = Step(moment, delay, "nursery", signal.SIGSTOP)
         return stop, _ending(chance, "now", chance.uniform(0, 0.05), terminal=terminal)
     if kind < 0.17:  # a vx that is stopped is killed
-        return Step(moment, delay, "vx", signal.SIGSTOP), Step("now", 0, "vx", signal.SIGKILL)
+        stop = Step(moment, delay, "vx", chance.choice(PAUSES))
+        return stop, Step("now", chance.uniform(0, 0.05), "vx", signal.SIGKILL)
     if kind < 0.5 and first.target != "nursery" and first.signal in POLITE:  # more in the grace
         return first, _more(chance)
     return (first,)
@@ -268,7 +286,8 @@ def _count(node: dict[str, Any]) -> int:
 
 
 def _told(task: Planned) -> str:
-    kind = ("server" if task.server else "task") + (" boxed" if task.boxed else "")
+    kind = "server" if task.server else "interactive" if task.interactive else "task"
+    kind += " boxed" if task.boxed else ""
     after = f" after {','.join(task.after)}" if task.after else ""
     return f"{task.name} ({kind}{after}) {task.wrap} = {_drawn(task.tree)}"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from tests.harness import processes, running
 from tests.harness.ports import is_free
 from tests.harness.torture_oracle import Oracle, arguments, children
-from tests.harness.torture_plan import Plan, Planned, Step, ports_of
+from tests.harness.torture_plan import PAUSES, Plan, Planned, Step, ports_of
 from tests.harness.waiting import patience
 from tests.harness.workspace import Box, Workspace
 
@@ -163,7 +163,9 @@ class _Round:
             box = Box(read=(".",), write=("late/",), ports=tuple(ports) if task.server else ())
         grace = f"{task.grace}s"
         files = ["src/**"] if task.watched else []
-        if task.server:
+        if task.interactive:
+            self._ws.interactive(task.name, command, grace=grace)
+        elif task.server:
             self._ws.server(
                 task.name, command, after=task.after, grace=grace, box=box, restart_on=files
             )
@@ -188,7 +190,7 @@ class _Round:
         for step in self._plan.steps:
             self._reach(step)
             self._pause(step.delay)
-            if not told and step.what != signal.SIGSTOP:
+            if not told and step.what not in PAUSES:
                 told = time.monotonic()
             self._do(step)
         return told or time.monotonic()
@@ -326,8 +328,12 @@ class _Round:
         return found
 
     def _problem(self, text: str) -> None:
-        output = self._vx.output.strip().splitlines()[-12:]
-        self._result.problems += [text, *(f"  vx: {line[:200]}" for line in output)]
+        """Note it, the first one with the end of what vx printed."""
+        first = not self._result.problems
+        self._result.problems.append(text)
+        if first:
+            output = self._vx.output.strip().splitlines()[-12:]
+            self._result.problems += [f"  vx: {line[:200]}" for line in output]
 
 
 def _plant_survivor(directory: str) -> None:
