@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,6 +82,9 @@ def _work(seeds: Iterable[int], *, plant: str, boxes: bool) -> int:
     """Play these rounds here; a line of JSON for each."""
     processes.adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:  # nohup, or a script's `&`
+            signal.signal(number, signal.SIG_DFL)
     ports, strangers = Ports(), Strangers()
     try:
         for seed in seeds:
