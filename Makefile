@@ -2,12 +2,13 @@
 
 VENV := .venv/bin
 
-.PHONY: help demo test torture check bench lock clean
+.PHONY: help demo test torture soak check bench lock clean
 
 help:
 	@echo 'make demo    the example web application under vx watch, on http://localhost:5173'
 	@echo 'make test    all tests; ARGS="-k name" picks some'
 	@echo 'make torture 1,000 random process trees, ended at random: does anything survive?'
+	@echo 'make soak    what many vx do to one cache, for an hour; SOAK=60 is a minute'
 	@echo 'make check   style, layers and types'
 	@echo 'make bench   how fast vx is, beside other tools'
 	@echo 'make lock    renew the pins of the development set'
@@ -25,6 +26,11 @@ test:
 torture:
 	@.ci/setup test
 	$(VENV)/python -m tests.harness.torture --rounds 1000 $(ARGS)
+
+soak: export SOAK ?= 3600
+soak:
+	@.ci/setup test
+	$(VENV)/pytest -n 0 -m soak $(ARGS)
 
 check:
 	@.ci/setup check
