@@ -3,7 +3,8 @@
     python bench/bridge.py [--rounds 5] [--seconds 2]
 
 bench/server.py runs twice: plainly, and as a sandboxed server of `vx run` whose port is bridged
-to the host's loopback. Both are asked in turns, from this process.
+to the host's loopback. The sandboxed one is also reached through a socat for each connection,
+in place of vx's carrier. All are asked in turns, from this process.
 """
 
 import asyncio
@@ -11,14 +12,18 @@ import os
 import shutil
 import socket
 import statistics
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 import measure
+import psutil
 import server
 import workspace
 
-CONNECTIONS = 8
+CONNECTIONS, CROWD = 8, 200
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CONFIG = """
@@ -29,7 +34,7 @@ sandbox = {{ allow = {{ read = ["."], local_binding = [{port}] }} }}
 """
 
 
-async def keep_alive(port: int, seconds: float) -> float:
+async def keep_alive(port: int, seconds: float, connections: int = CONNECTIONS) -> float:
     """Requests per second over connections that stay open."""
     deadline = time.perf_counter() + seconds
 
@@ -43,7 +48,12 @@ async def keep_alive(port: int, seconds: float) -> float:
         writer.close()
         return answered
 
-    return await _rate(ask)
+    return await _rate(ask, connections)
+
+
+async def crowd(port: int, seconds: float) -> float:
+    """The same with many of them."""
+    return await keep_alive(port, seconds, CROWD)
 
 
 async def new_connections(port: int, seconds: float) -> float:
@@ -60,12 +70,12 @@ async def new_connections(port: int, seconds: float) -> float:
             answered += 1
         return answered
 
-    return await _rate(ask)
+    return await _rate(ask, CONNECTIONS)
 
 
-async def _rate(ask: Callable[[], Awaitable[int]]) -> float:
+async def _rate(ask: Callable[[], Awaitable[int]], connections: int) -> float:
     begun = time.perf_counter()
-    answered = await asyncio.gather(*(ask() for _ in range(CONNECTIONS)))
+    answered = await asyncio.gather(*(ask() for _ in range(connections)))
     return sum(answered) / (time.perf_counter() - begun)
 
 
@@ -102,22 +112,85 @@ def answers(port: int) -> bool:
         return False
 
 
-async def compare(ports: dict[str, int], rounds: int, seconds: float) -> None:
-    """Ask both servers in turns and print the table."""
-    cases = {
-        "requests/s, keep-alive": keep_alive,
-        "requests/s, new connections": new_connections,
-        "MB/s, one answer": throughput,
-    }
-    rows = []
-    for name, case in cases.items():
-        taken: dict[str, list[float]] = {way: [] for way in ports}
+CASES = {
+    "requests/s, 8 connections": keep_alive,
+    "requests/s, 200 connections": crowd,
+    "requests/s, new connections": new_connections,
+    "MB/s, one answer": throughput,
+}
+MEBIBYTES = len(server.CHUNK) * server.CHUNKS / 2**20
+
+
+@dataclass
+class Way:
+    """A port to ask, and whose CPU time carrying counts."""
+
+    port: int
+    carriers: Callable[[], Iterable[psutil.Process]]
+    taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    cpu: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    async def ask(self, name: str, seconds: float) -> None:
+        """One round of one case: its figure, and the CPU time for each request or MiB."""
+        before, begun = self._spent(), time.perf_counter()
+        figure = await CASES[name](self.port, seconds)
+        amount = MEBIBYTES if "MB" in name else figure * (time.perf_counter() - begun)
+        self.taken[name].append(figure)
+        self.cpu[name].append((self._spent() - before) / amount)
+
+    def _spent(self) -> float:
+        return sum(map(_seconds, self.carriers()))
+
+
+def _seconds(process: psutil.Process) -> float:
+    """CPU time of the process and of its children that have ended."""
+    try:
+        return float(sum(process.cpu_times()[:4]))
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+async def compare(ways: dict[str, Way], rounds: int, seconds: float) -> None:
+    """Ask all of them in turns and print the table."""
+    for name in CASES:
         for _ in range(rounds):
-            for way, port in ports.items():
-                taken[way].append(await case(port, seconds))
-        direct, bridged = (statistics.median(taken[way]) for way in ports)
-        rows.append([name, f"{direct:.0f}", f"{bridged:.0f}", f"{bridged / direct:.2f}"])
-    measure.table(["median", *ports, "ratio"], rows)
+            for way in ways.values():
+                await way.ask(name, seconds)
+    plain, *others = ways
+    rows = []
+    for name in CASES:
+        middle = {way: statistics.median(ways[way].taken[name]) for way in ways}
+        row = [name, f"{middle[plain]:.0f}"]
+        for way in others:
+            cpu = statistics.median(ways[way].cpu[name]) * 1e6
+            row += [f"{middle[way]:.0f}", f"{middle[way] / middle[plain]:.2f}", f"{cpu:.0f}"]
+        rows.append(row)
+    heads = [head for way in others for head in (way, "ratio", "CPU us")]
+    measure.table(["median", plain, *heads], rows)
+
+
+def carriers_of(vx: int) -> list[psutil.Process]:
+    """The carriers of this vx."""
+    return [
+        one for one in psutil.Process(vx).children(recursive=True) if one.name() == "vx-carrier"
+    ]
+
+
+def server_of(vx: int) -> int:
+    """The pid of the sandboxed server."""
+    found = psutil.Process(vx).children(recursive=True)
+    return next(one.pid for one in found if "server.py" in one.cmdline())
+
+
+def socat_way(root: str, pid: int, port: int) -> Way:
+    """The sandboxed server, reached without vx."""
+    own = free_port()
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "socat_bridge.py")
+    words = [sys.executable, script, str(own), str(pid), str(port)]
+    process = measure.start(words, root, os.devnull, "socat")
+    measure.wait_for(lambda: answers(own), 10)
+    bridge = psutil.Process(process.pid)
+    return Way(own, lambda: (bridge, *bridge.children()))
 
 
 def main() -> None:
@@ -136,8 +209,13 @@ def main() -> None:
         vx = measure.start([measure.VX, "run", "serve"], root, output, "vx")
         if measure.wait_for(lambda: answers(direct) and answers(port), 30):
             print(measure.machine() + "\n")
-            ports = {"direct": direct, "bridge": port}
-            asyncio.run(compare(ports, given.rounds, given.seconds))
+            ways = {
+                "direct": Way(direct, lambda: ()),
+                "vx": Way(port, lambda: carriers_of(vx.pid)),
+            }
+            if shutil.which("socat"):
+                ways["socat"] = socat_way(root, server_of(vx.pid), port)
+            asyncio.run(compare(ways, given.rounds, given.seconds))
         else:
             print("the bridged server did not come up; its last words:\n" + measure.tail(output))
         measure.stop(plain, "plain")
