@@ -62,3 +62,11 @@ def test_a_watch_does_not_load_it_until_it_is_saved(ws: Workspace) -> None:
     ws.write("packages/new/vx.toml", "[tasks.other]\ncommand = 'true'\n")
     ws.wait_runs("make", 2)
     assert vx.stop() == 0
+
+
+def test_of_a_server_it_is_told_when_it_ends(ws: Workspace) -> None:
+    ws.server("web", "echo x > .envrc; echo up; cat", ready_line="up", box=Box(write=(".",)))
+    vx = ws.watch("web")
+    vx.wait_says("up")
+    assert vx.stop() == 0
+    assert "#web: .envrc appeared or changed" in vx.output

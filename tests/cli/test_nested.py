@@ -89,7 +89,7 @@ def test_weaker_is_for_the_tasks_that_say_so(ws: Workspace) -> None:
 
 
 def test_where_a_whole_sandbox_works_nothing_is_weaker(ws: Workspace) -> None:
-    ws.write("vx.toml", CONFIG.replace("ls /;", "ls /proc | grep -c '^[0-9]';"))
+    ws.write("vx.toml", CONFIG.replace("ls /; cat secret", "ls /proc | grep -c '^[0-9]'; exit"))
     code, told = vx(ws, (), "run", "weak")
     assert code == 0, told
     assert int(told.split()[0]) < 10

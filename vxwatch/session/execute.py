@@ -6,7 +6,6 @@ attempts.
 """
 
 import asyncio
-import os
 import shlex
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from vxwatch.errors import UserError
 from vxwatch.events import Outcome, TaskOutput, TaskRetried, TaskStarted
 from vxwatch.process.nursery import OnOutput
 from vxwatch.process.tree import LaunchError
+from vxwatch.session.born import HINT, appeared
 from vxwatch.session.denied import remark, report_of, with_report
 from vxwatch.session.learning import learning
 from vxwatch.session.shell import in_place_of_the_shell
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 TIMED_OUT = 124
 """The exit code of a task that was ended by its timeout, as timeout(1) has it."""
 _LATE = "timed out after"
-_MOST_NAMED = 3
-_NOT_OBEYED = "remove it if you do not know it, or name it in sandbox.allow.write"
 
 
 def command_line(task: "Task", arguments: tuple[str, ...]) -> str:
@@ -99,7 +97,7 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
         detail = f"{_LATE} {format_duration(timeout)}"
     code, hint = TIMED_OUT if late else end.code, ""
     if born := live.born():
-        code, detail, hint = code or 1, _born(session, born), _NOT_OBEYED
+        code, detail, hint = code or 1, appeared(session.workspace.root, born), HINT
     outcome = Outcome(
         task.id,
         "failed" if code else "ran",
@@ -111,13 +109,6 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
         peak_rss=end.peak_rss,
     )
     return outcome, report
-
-
-def _born(session: "Session", paths: tuple[str, ...]) -> str:
-    """What appeared while a task ran, where a write grant alone does not open it."""
-    names = ", ".join(os.path.relpath(path, session.workspace.root) for path in paths[:_MOST_NAMED])
-    more = f" and {rest} more" if (rest := len(paths) - _MOST_NAMED) > 0 else ""
-    return f"{names}{more} appeared or changed, which only a grant that names it allows"
 
 
 @asynccontextmanager
