@@ -138,10 +138,10 @@ def _summarise(results: Sequence[Result], why: str, *, load: bool) -> None:
     print(f"survivors {sum(result.survivors for result in results)}")
     print(f"strangers signalled {sum(result.signalled for result in results)}")
     print(
-        f"pids taken over by strangers {taken}, of {PIDS}"
-        if not why
-        else f"pids not lowered: {why}"
+        f"pids taken over by strangers {taken}, in namespaces of {PIDS if not why else 'all'} pids"
     )
+    if why:
+        print(f"no namespace with fewer pids: {why}")
     print(f"gone after the end of vx: {_spread([result.gone for result in results])}")
     print(f"end of vx after its signal: {_spread([result.end for result in results])}")
 
