@@ -268,3 +268,10 @@ def test_the_timeout_of_the_workspace_is_not_for_it(ws: Workspace) -> None:
     person.sees("ask> ")
     person.press(CTRL_D)
     assert person.ended() == 124
+
+
+def test_it_runs_each_time_it_is_asked_for(ws: Workspace) -> None:
+    ws.interactive("ask", 'echo ran >> "$LOGS/ask"', inputs=["none"])
+    for _ in range(2):
+        assert ws.vx("run", "ask").code == 0
+    assert ws.runs("ask") == 2

@@ -1,5 +1,6 @@
 """A person at a terminal: types, and waits for what comes after what was seen last."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 
@@ -37,6 +38,10 @@ class Person(Terminal):
         """Type a line at the prompt, and wait for the answer."""
         self.types(line)
         return self.sees(pattern)
+
+    def gives_way_to(self, pid: int) -> None:
+        """Wait until the process is in the foreground; what is typed before that may be lost."""
+        wait_for(lambda: os.tcgetpgrp(self._screen) == os.getpgid(pid), f"{pid} is in front")
 
     @property
     def unread(self) -> str:

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Generator
 
+import pytest
+
 from vxwatch.output.writer import HIGH_WATER, Writer
 
 
@@ -131,3 +133,48 @@ def test_pieces_that_cannot_be_fetched_are_a_failure_and_the_rest_is_written() -
     assert os.read(reader, 100) == b"onetwo"
     os.close(reader)
     assert writer.failure is not None
+
+
+def test_what_comes_while_somebody_holds_the_terminal_waits() -> None:
+    reader, end = os.pipe()
+    writer = Writer()
+
+    async def produce() -> list[bytes]:
+        writer.write(end, b"before ")
+        await writer.hold()
+        seen = [os.read(reader, 100)]
+        writer.write(end, b"x" * HIGH_WATER)
+        writer.write(end, b"after")
+        room = asyncio.ensure_future(asyncio.wait_for(_room(writer), 20))
+        await asyncio.sleep(0.05)
+        assert not room.done()
+        os.set_blocking(reader, False)
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+        os.set_blocking(reader, True)
+        writer.release(b"")
+        seen.append(await asyncio.to_thread(_read, reader, HIGH_WATER + 5))
+        await room
+        return seen
+
+    try:
+        first, rest = asyncio.run(produce())
+    finally:
+        writer.close(1.0)
+        os.close(reader)
+        os.close(end)
+    assert first == b"before "
+    assert rest == b"x" * HIGH_WATER + b"after"
+
+
+async def _room(writer: Writer) -> None:
+    waiting = writer.drained()
+    if waiting is not None:
+        await waiting
+
+
+def _read(number: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += os.read(number, size - len(data))
+    return data
