@@ -158,8 +158,9 @@ class Pump:
         sink = source.peer
         if source.mute and not sink.deaf:
             sink.deaf = True
-            with contextlib.suppress(OSError):
-                sink.socket.shutdown(socket.SHUT_WR)
+            if not sink.lost:  # a reset is no reset after an orderly end
+                with contextlib.suppress(OSError):
+                    sink.socket.shutdown(socket.SHUT_WR)
         if source.deaf and sink.deaf:
             self.pairs -= 1
             for end in (source, sink):
