@@ -5,8 +5,8 @@
 The same text is printed by `cat` into a pipe, and by a task that is that `cat`, in each way in
 which vx shows output. Its reader throws it away. The rate is taken from the first byte that the
 reader gets to the last, so that it holds no start; where vx keeps output until the task has ended,
-from the start of the command, less the time of a task that prints nothing. Memory is the peak of
-vx, over that of the same task.
+from the start of the command, less the time of a task that prints nothing. CPU time (of all
+processes but the reader) and memory (the peak of one process) are over those of that task too.
 """
 
 import fcntl
@@ -47,17 +47,18 @@ persistent = {}
 
 @dataclass(frozen=True)
 class Flow:
-    """Seconds from the start to the first byte, to the last, and to the end; bytes; peak memory."""
+    """Seconds from the start to the first byte, to the last, and to the end; bytes; CPU; memory."""
 
     first: float
     last: float
     end: float
     size: int
+    cpu: float
     memory: int
 
 
-def flow(argv: Sequence[str], directory: str, environment: dict[str, str]) -> Flow:
-    """Run the command and throw away what it prints."""
+def flow(argv: Sequence[str], directory: str, environment: dict[str, str], expected: int) -> Flow:
+    """Run the command and throw away what it prints; the last byte is that of what is expected."""
     reader, writer = os.pipe()
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 16)
     buffer = bytearray(1 << 20)
@@ -74,13 +75,21 @@ def flow(argv: Sequence[str], directory: str, environment: dict[str, str]) -> Fl
     os.close(writer)
     size = 0
     while read := os.readv(reader, [buffer]):
-        last = time.perf_counter()
-        first = last if size == 0 else first
+        now = time.perf_counter()
+        first = now if size == 0 else first
+        last = now if size < expected else last
         size += read
     os.close(reader)
     _, _, usage = os.wait4(pid, 0)
     end = time.perf_counter()
-    return Flow(first - begun, last - begun, end - begun, size, usage.ru_maxrss * 1024)
+    return Flow(
+        first - begun,
+        last - begun,
+        end - begun,
+        size,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss * 1024,
+    )
 
 
 def write_texts(directory: str, megabytes: int) -> dict[str, str]:
@@ -124,7 +133,9 @@ def main() -> None:
             "vx, block": [measure.VX, "run", "lines", "nothing"],
         }
         cases = {
-            name: functools.partial(flow, argv, made.leaf, environment)
+            name: functools.partial(
+                flow, argv, made.leaf, environment, os.path.getsize(texts["TEXT"])
+            )
             for name, argv in commands.items()
         }
         flows: dict[str, list[Flow]] = {name: [] for name in cases}
@@ -132,19 +143,35 @@ def main() -> None:
             for name, case in cases.items():
                 flows[name].append(case())
     print(measure.machine() + "\n")
-    nothing = statistics.median(one.end for one in flows["vx, nothing"])
-    memory = statistics.median(one.memory for one in flows.pop("vx, nothing"))
-    rates = {name: [rate(name, one, nothing) for one in all_] for name, all_ in flows.items()}
-    base = statistics.median(rates["cat"]), max(rates["cat"])
-    print(
-        "| what | MB/s, median | over cat | best over best | MiB over a task that prints nothing |"
+    report(flows)
+
+
+def report(flows: dict[str, list[Flow]]) -> None:
+    """Print a table; everything is compared with cat."""
+    silent = flows.pop("vx, nothing")
+    nothing, cpu, memory = (
+        statistics.median(getattr(one, name) for one in silent) for name in ("end", "cpu", "memory")
     )
-    print("| --- | --- | --- | --- | --- |")
+    rates = {name: [rate(name, one, nothing) for one in all_] for name, all_ in flows.items()}
+    base, best = statistics.median(rates["cat"]), max(rates["cat"])
+    rows = []
     for name, found in rates.items():
+        ours = name.startswith("vx")
+        spent = statistics.median(one.cpu for one in flows[name]) - (cpu if ours else 0)
+        more = max(one.memory for one in flows[name]) - memory if ours else 0
         middle = statistics.median(found)
-        more = max(one.memory for one in flows[name]) - memory
-        cells = f"{middle / 1e6:.0f} | {middle / base[0]:.2f} | {max(found) / base[1]:.2f}"
-        print(f"| {name} | {cells} | {max(0.0, more) / 2**20:.0f} |")
+        rows.append(
+            [
+                name.replace("|", "into"),
+                f"{middle / 1e6:.0f}",
+                f"{middle / base:.2f}",
+                f"{max(found) / best:.2f}",
+                f"{spent * 1000:.0f}",
+                f"{max(0.0, more) / 2**20:.0f}",
+            ]
+        )
+    head = ["", "MB/s, median", "over cat", "best over best", "CPU ms", "MiB"]
+    measure.table(head, rows)
 
 
 if __name__ == "__main__":

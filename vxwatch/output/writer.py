@@ -1,10 +1,10 @@
-"""Bytes to standard output and standard error, in order, from a thread of their own.
+"""Bytes to standard output and standard error, in order, without a wait.
 
-The event loop never waits for a reader: a terminal that is held with Ctrl-S or a pipe that
-nobody reads stops this thread, not the handling of signals. What is queued is bounded by
-those who await `drained()` before they produce more; a pipe that they flood gets more room. A
-reader that leaves (EPIPE, EIO) ends the writing and nothing else; any other failure (a full
-disk) is kept for the exit code.
+What a pipe takes at once is written at once, and the rest from a thread: a terminal that is held
+with Ctrl-S or a pipe that nobody reads stops that, not the handling of signals. What is queued is
+bounded by those who await `drained()` before they produce more; a pipe that they flood gets more
+room. A reader that leaves (EPIPE, EIO) ends the writing and nothing else; any other failure (a
+full disk) is kept for the exit code.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import threading
 from collections import deque
 from collections.abc import Awaitable, Generator, Sequence
@@ -48,6 +49,7 @@ class Writer:
         self._closed = False
         self._dead: set[int] = set()
         self._grown: set[int] = set()
+        self._pipes: dict[int, bool] = {}
         self._change = threading.Condition()
         self._waiters: Waiters = []
         self._idle: Waiters = []
@@ -55,9 +57,11 @@ class Writer:
         self._thread.start()
 
     def write(self, fd: int, data: bytes) -> None:
-        """Queue `data` for the descriptor; returns at once."""
-        if data:
-            self._add(fd, data, len(data))
+        """Queue `data` for the descriptor, as far as it does not take it now; returns at once."""
+        with self._change:
+            taken = self._write_now(fd, data) if data else 0
+        if rest := data[taken:]:
+            self._add(fd, rest, len(rest))
 
     def write_all(self, fd: int, pieces: Generator[bytes], size: int) -> None:
         """Queue pieces that are fetched when their turn has come, of which `size` bytes are in memory.
@@ -72,6 +76,34 @@ class Writer:
             return None
         with self._change:
             return _waiter(self._waiters) if self._size >= HIGH_WATER else None
+
+    def _write_now(self, fd: int, data: bytes) -> int:
+        """How much a pipe took without a wait, if nothing is to be written before it."""
+        if self._queue or self._writing or self._held is not None or not self._is_pipe(fd):
+            return 0
+        self._make_room(fd, len(data))
+        try:
+            return os.pwritev(fd, (data,), -1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError:  # it cannot do that, or there is no reader: the thread finds out
+            self._pipes[fd] = False
+            return 0
+
+    def _is_pipe(self, fd: int) -> bool:
+        known = self._pipes.get(fd)
+        if known is None:
+            try:
+                known = stat.S_ISFIFO(os.fstat(fd).st_mode)
+            except OSError:
+                known = False
+            self._pipes[fd] = known
+        return known
+
+    def _make_room(self, fd: int, size: int) -> None:
+        if size > PIPE and fd not in self._grown:
+            self._grown.add(fd)
+            _grow(fd)
 
     def _add(self, fd: int, source: bytes | Generator[bytes], size: int) -> None:
         with self._change:
@@ -157,9 +189,7 @@ class Writer:
 
     def _put(self, fd: int, parts: Sequence[bytes]) -> None:
         views = [memoryview(part) for part in parts]
-        if fd not in self._grown and sum(map(len, views)) > PIPE:
-            self._grown.add(fd)
-            _grow(fd)
+        self._make_room(fd, sum(map(len, views)))
         while views and fd not in self._dead:
             try:
                 written = os.writev(fd, views)
