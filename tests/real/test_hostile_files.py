@@ -1,11 +1,10 @@
 """Tasks that go for files which are not theirs: each attempt is real, and fails."""
 
 import asyncio
-import ctypes
 import os
 import shutil
 import subprocess
-import threading
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from tests.harness.boxes import Site, live, refused, with_config
 from tests.harness.hostile import Attacker, attackers
 from vxwatch.errors import UserError
 from vxwatch.model import Sandbox, Task
+from vxwatch.sandbox.opening import open_real
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -174,30 +174,33 @@ class TestRaces:
     def test_a_way_that_is_swapped_for_a_link_leads_nowhere(self, site: Site) -> None:
         put(site, "secret/in/key", "app/a/in/key")
         os.symlink("../secret", site.path("app/b"))
-        one, other = (os.fsencode(site.path(name)) for name in ("app/a", "app/b"))
-        exchange = ctypes.CDLL(None).renameat2
-        done = threading.Event()
-
-        def swap() -> None:
-            while not done.is_set():
-                exchange(-100, one, -100, other, 2)
-
-        swapping = threading.Thread(target=swap)
-        swapping.start()
+        swaps = "import ctypes, sys\nswap = ctypes.CDLL(None).renameat2\nwhile not"
+        swaps += " swap(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2): pass"
         outcomes: list[str] = []
+        swapping = subprocess.Popen(
+            [sys.executable, "-c", swaps, site.path("app/a"), site.path("app/b")]
+        )
         try:
-            for _ in range(15):
+            for _ in range(12):
                 try:
-                    ran = site.run("cat a/in/key; echo new > a/in/key", write=("a/in/",))
-                    outcomes.append(ran.out)
+                    outcomes.append(site.run("cat a/in/key", write=("a/in/",)).out)
+                    outcomes.append(site.run("echo new > a/in/key", write=("a/in/",)).out)
                 except UserError as error:
                     outcomes.append(error.slug)
         finally:
-            done.set()
-            swapping.join()
+            swapping.kill()
+            swapping.wait()
         assert set(outcomes) <= {"old", "new\n", "", "sandbox-grant"}, outcomes
         assert os.listdir(site.path("secret/in")) == ["key"]
         assert text(site, "secret/in/key") == "old"
+
+    @pytest.mark.parametrize("path", ["app/link", "app/link/in", "app/link/in/key"])
+    def test_nothing_is_opened_through_a_link(self, site: Site, path: str) -> None:
+        put(site, "secret/in/key")
+        os.symlink("../secret", site.path("app/link"))
+        with pytest.raises(NotADirectoryError):
+            open_real(site.path(path))
+        os.close(open_real(site.path(path.replace("app/link", "secret"))))
 
     def test_another_tasks_temporary_files_are_not_there(self, site: Site) -> None:
         async def both() -> str:
