@@ -30,7 +30,7 @@ torture:
 soak: export SOAK ?= 3600
 soak:
 	@.ci/setup test
-	$(VENV)/pytest -n 0 -m soak $(ARGS)
+	$(VENV)/pytest -n 0 -m soak -o faulthandler_timeout=0 $(ARGS)
 
 check:
 	@.ci/setup check

@@ -252,3 +252,36 @@ def test_what_is_read_of_a_damaged_entry_is_never_used(root: str) -> None:
             use.prepare(TASK)
             make(root, "x")
             assert save(use, "k")
+
+
+def test_what_takes_long_is_left_unfinished_when_it_is_to_stop(root: str) -> None:
+    make(root, "x")
+    told: list[str] = []
+    with cache(root, told) as use:
+        assert save(use, "k")
+    shutil.rmtree(f"{root}/dist")
+    with cache(root, told) as use:
+        use.stop()
+        assert use.reuse(TASK, "k") is None
+        shutil.rmtree(f"{root}/dist")
+        make(root, "y")
+        assert not save(use, "other")
+    with cache(root, told) as use:
+        reused = use.reuse(TASK, "k")
+        assert reused is not None
+        assert is_made(root, "x")
+        assert use.reuse(TASK, "other") is None
+    assert told == []
+
+
+def test_an_entry_that_is_saved_again_takes_the_place_of_the_old_one(root: str) -> None:
+    with cache(root, []) as use:
+        for text in ("x", "y"):
+            use.prepare(TASK)
+            make(root, text)
+            assert save(use, "k")
+    assert len([*Path(root, "..", "cache", "artifacts").rglob("*.zst")]) == 1
+    shutil.rmtree(f"{root}/dist")
+    with cache(root, []) as use:
+        assert use.reuse(TASK, "k") is not None
+    assert is_made(root, "y")

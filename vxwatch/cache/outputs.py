@@ -8,7 +8,7 @@ what its bytes are, or what its stamps prove (`content.older`).
 import contextlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -31,11 +31,17 @@ from vxwatch.cache.ondisk import (
 )
 from vxwatch.cache.places import Places
 
+Stopping = Callable[[], bool]
+
 _OWNER = 0o700
 
 
 class CannotSaveError(Exception):
     """What the task made cannot be kept, and why, in the user's terms."""
+
+
+class StoppedError(Exception):
+    """It was to end before it was done."""
 
 
 class CannotRestoreError(Exception):
@@ -57,11 +63,20 @@ class Difference:
 class Outputs:
     """The outputs of one task in one workspace, whose `root` is absolute and real."""
 
-    def __init__(self, root: str, declared: Declared, tracked: Tracked, clock: Clock) -> None:
+    def __init__(
+        self,
+        root: str,
+        declared: Declared,
+        tracked: Tracked,
+        clock: Clock,
+        stopping: Stopping = lambda: False,
+    ) -> None:
+        """While `stopping` says so, what would take long raises `StoppedError`."""
         self._root = root
         self._declared = declared
         self._finder = Finder(root, declared, tracked)
         self._clock = clock
+        self._stopping = stopping
 
     def find(self) -> Tree:
         """Look at what is there. Raises `LinkedPlaceError` and OSError."""
@@ -87,13 +102,20 @@ class Outputs:
         writer = ArchiveWriter(file)
         items: list[Item] = []
         with Places(self._root) as places:
-            tree = self._finder.find(places)
+            tree = self._seen(places)
             for path, what in tree.strange.items():
                 raise CannotSaveError(f"its output {path} is {what}")
             for path, status in tree.items.items():
-                items.append(_save(places, path, status, writer))
+                items.append(_save(places, path, status, writer, self._stopping))
         content = {item.path: item.content for item in items if item.kind != DIRECTORY}
         return tuple(items), presence_of(at, tree, content), writer.end(), writer.size
+
+    def _seen(self, places: Places) -> Tree:
+        try:
+            return self._finder.find(places)
+        except OSError as error:
+            where = f" {error.filename}" if isinstance(error.filename, str) else ""
+            raise CannotSaveError(f"its outputs cannot be seen:{where} {error.strerror}") from None
 
     def compare(
         self, items: Sequence[Item], known: Presence = NOTHING
@@ -132,7 +154,11 @@ class Outputs:
         with Places(self._root) as places:
             loosened = self._remove(places, old, (*replaced, *difference.strays))
             if file is not None:
-                read(file, items, lambda item: _writing(places, item, wanted, written))
+                read(
+                    file,
+                    items,
+                    lambda item: _writing(places, item, wanted, written, self._stopping),
+                )
             for path in sorted(directories, key=order, reverse=True):
                 if path in wanted or path in loosened:
                     places.set_mode(path, directories[path])
@@ -160,7 +186,9 @@ class Outputs:
         return loosened
 
 
-def _save(places: Places, path: str, status: os.stat_result, writer: ArchiveWriter) -> Item:
+def _save(
+    places: Places, path: str, status: os.stat_result, writer: ArchiveWriter, stopping: Stopping
+) -> Item:
     kind = kind_of(status)
     if kind == LINK:
         item = Item(path, LINK, 0, 0, places.target(path))
@@ -172,9 +200,15 @@ def _save(places: Places, path: str, status: os.stat_result, writer: ArchiveWrit
         return item
     item = item._replace(size=status.st_size)
     writer.header(item)
-    digest = _read_file(places, path, status, writer.data)
+    digest = _read_file(places, path, status, lambda data: _pass_on(data, writer.data, stopping))
     writer.pad(item.size)
     return item._replace(content=digest)
+
+
+def _pass_on(data: bytes, sink: Sink, stopping: Stopping) -> None:
+    if stopping():
+        raise StoppedError
+    sink(data)
 
 
 def _read_file(places: Places, path: str, status: os.stat_result, sink: Sink) -> str:
@@ -230,7 +264,11 @@ def _contents(items: Iterable[Item]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _writing(
-    places: Places, item: Item, wanted: Collection[str], written: dict[str, Stamp]
+    places: Places,
+    item: Item,
+    wanted: Collection[str],
+    written: dict[str, Stamp],
+    stopping: Stopping,
 ) -> Iterator[Sink | None]:
     """Make the item, if it is wanted; what its bytes go to."""
     if item.path not in wanted:
@@ -243,7 +281,7 @@ def _writing(
         yield None
     else:
         with places.creating(item.path) as handle:
-            yield lambda data: _write(handle, data)
+            yield lambda data: _pass_on(data, lambda more: _write(handle, more), stopping)
             os.fchmod(handle, item.mode)
             written[item.path] = stamp_of(os.fstat(handle))
 

@@ -60,7 +60,13 @@ def prune(
 
 def due(store: Store, older_than: float | None, max_size: int | None) -> bool:
     """Whether there is anything to prune, as far as one look tells. Raises `CacheError`."""
-    return any(True for _ in _outdated(store, older_than, max_size))
+    if any(True for _ in _outdated(store, older_than, max_size)):
+        return True
+    with store.reading() as connection:
+        oldest = connection.execute("SELECT min(started) FROM runs").fetchone()[0]
+    if older_than is None or oldest is None:
+        return False
+    return bool(oldest < store.clock() - int(older_than * _SECOND))
 
 
 def _outdated(store: Store, older_than: float | None, max_size: int | None) -> Iterator[str]:

@@ -30,7 +30,7 @@ from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Chunk, Log
 from vxwatch.cache.manifest import Item, UnsoundError, pack
 from vxwatch.cache.ondisk import NOTHING, Presence
-from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs
+from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs, StoppedError
 from vxwatch.cache.places import LinkedPlaceError
 from vxwatch.cache.store import Entry, Pending, Store, spelled, unpack_presence
 from vxwatch.cache.tracked import TrackedFiles
@@ -83,7 +83,7 @@ class Cache:
         self._tracked = TrackedFiles(root)
         self._told: set[str] = set()
         self._lock = threading.RLock()
-        self._saves = True
+        self._stopping = threading.Event()
         self._entries: dict[str, Entry] = {}
         self._present: dict[str, tuple[str, Presence]] = {}
         self._packed: dict[str, tuple[str, bytes]] = {}
@@ -106,6 +106,10 @@ class Cache:
         if store is not None:
             with self.trouble("the cache was left"):
                 store.close()
+
+    def stop(self) -> None:
+        """Have what is saved or restored just now end soon, unfinished."""
+        self._stopping.set()
 
     def expect(self, keys: Sequence[str]) -> None:
         """Look all of these up at once, because each will be asked for."""
@@ -182,7 +186,7 @@ class Cache:
     def _captured(self, task: Task, stack: contextlib.ExitStack) -> Made | None:
         outputs, declared = self._of(task)
         store = self.store
-        if store is None or not self._saves:
+        if store is None:
             return None
         with self.trouble(f"{task.id} is not saved", saving=True):
             try:
@@ -192,6 +196,8 @@ class Cache:
                 with told(store.directory):
                     items, presence, digest, size = outputs.capture(pending.file)
                 return Made(items, presence, digest, size, pending)
+            except StoppedError:
+                return None
             except CannotSaveError as error:
                 self._say(f"{task.id} is not saved: {error}", "")
             except LinkedPlaceError as error:
@@ -240,6 +246,8 @@ class Cache:
         except (DamagedError, UnsoundError) as error:
             self._drop(task, entry, str(error))
             return None
+        except StoppedError:
+            return None
         except LinkedPlaceError:
             return None  # `prepare` refuses to run it
         except (CannotRestoreError, OSError) as error:
@@ -277,13 +285,15 @@ class Cache:
                 project = self._projects[task.project]
                 places = [one.dir for one in self._projects.values()]
                 declared = Declared(project, task.outputs, places)
-                outputs = Outputs(self._root, declared, self._below, self._clock)
+                outputs = Outputs(
+                    self._root, declared, self._below, self._clock, self._stopping.is_set
+                )
                 known = self._outputs[task.id] = outputs, declared
             return known
 
     def _below(self, places: Sequence[str]) -> Sequence[str]:
         with self._lock:
-            return sorted(self._tracked.below(places))
+            return self._tracked.below(places)
 
     def _name_tracked(self, task: Task, paths: Sequence[str]) -> None:
         if paths:
@@ -301,10 +311,11 @@ class Cache:
     def give_up(self, what: str, error: CacheError, *, saving: bool) -> None:
         """Tell of trouble with the cache, which is not used any more then, or not written."""
         self._say(f"{what}: {error.message}", error.hint, about="trouble")
-        if saving:
-            self._saves = False
-        else:
+        store = self.store
+        if not saving and store is not None:
             self.store = None
+            with contextlib.suppress(CacheError):
+                store.close()
 
     def _say(self, text: str, hint: str, about: str = "") -> None:
         with self._lock:

@@ -191,7 +191,13 @@ class Store:
                 *(entry.key, entry.task, entry.made, self.clock(), entry.seconds),
                 *(entry.artifact, entry.size, entry.items, entry.log, _digest(entry)),
             )
+            before = connection.execute(
+                "SELECT artifact FROM entries WHERE key = ? AND artifact IS NOT ?",
+                (entry.key, entry.artifact),
+            ).fetchone()
             connection.execute("INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+            if before is not None and before[0] is not None:
+                self.release(connection, before[0])
             _note(connection, root, entry.task, entry.key, presence)
 
     @contextlib.contextmanager

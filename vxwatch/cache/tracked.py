@@ -5,7 +5,9 @@ there is no git, nothing is tracked.
 """
 
 import os
-from collections.abc import Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import islice
 
 from vxwatch.graph.places import upward
 from vxwatch.workspace.git import Git
@@ -19,17 +21,25 @@ class TrackedFiles:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, tuple[Stamp, frozenset[str]]] = {}
+        self._known: dict[str, tuple[Stamp, list[str]]] = {}
         self._inner: dict[str, bool] = {}
 
-    def below(self, places: Sequence[str]) -> Collection[str]:
-        """The tracked files at the places and below them, relative to the root, there or not."""
+    def below(self, places: Iterable[str]) -> list[str]:
+        """The tracked files at the places and below them, relative to the root, there or not.
+
+        Costs what is found, not what the repository holds.
+        """
         found: set[str] = set()
         for place in places:
             paths = self._of(self._repository(place))
             prefix = f"{place}/" if place else ""
-            found.update(path for path in paths if path == place or path.startswith(prefix))
-        return found
+            for path in islice(paths, bisect_left(paths, prefix), None):
+                if not path.startswith(prefix):
+                    break
+                found.add(path)
+            at = bisect_left(paths, place)
+            found.update(paths[at : at + 1] if paths[at : at + 1] == [place] else ())
+        return sorted(found)
 
     def _repository(self, place: str) -> str:
         """The innermost repository around a place, "" for the one around the workspace."""
@@ -40,14 +50,15 @@ class TrackedFiles:
                 return directory
         return ""
 
-    def _of(self, repository: str) -> frozenset[str]:
+    def _of(self, repository: str) -> list[str]:
+        """What the repository tracks, sorted."""
         full = f"{self._root}/{repository}".rstrip("/")
         stamp = _index_stamp(full)
         known = self._known.get(repository)
         if known is None or known[0] != stamp:
             files = Git(full, self._root).tracked([""])
             prefix = f"{repository}/" if repository else ""
-            known = stamp, frozenset(prefix + path for path in files)
+            known = stamp, sorted(prefix + path for path in files)
             self._known[repository] = known
         return known[1]
 

@@ -15,10 +15,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from vxwatch.cache.history import Recorder
+from vxwatch.cache.history import STARTED, Recorder
 from vxwatch.cache.locks import Held, TaskLocks
 from vxwatch.cache.prune import due, prune
-from vxwatch.cache.reuse import Cache, Made, Reused, is_kept
+from vxwatch.cache.reuse import Cache, Reused, is_kept
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
 from vxwatch.session.execute import execute
@@ -86,8 +86,10 @@ class Caching:
         looked_at = outcome.status not in ("skipped", "aborted")
         key = session.keys.made(outcome.task) if looked_at else None
         shown = replace(outcome, detail=session.masker.text(outcome.detail))
+        told = key is not None and outcome.status in STARTED
+        groups = session.keys.groups(outcome.task) if told else ()
         with self._cache.trouble("the history of this run is not whole"):
-            self._recorder.ended(shown, key, started)
+            self._recorder.ended(shown, key, started, groups)
 
     def _end(self, cache: Cache) -> None:
         if self._recorder is not None and cache.store is not None:
@@ -120,14 +122,14 @@ class Caching:
         cache, key = self._cache, self._session.keys.key(task.id)
         if cache is None or self._session.options.cache == "renew":
             return None
-        return await _in_thread(lambda: cache.reuse(task, key))
+        return await _in_thread(cache, lambda: cache.reuse(task, key))
 
     async def _run(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
         session, cache = self._session, self._cache
         assert cache is not None
         key = session.keys.key(task.id)
         try:
-            await _in_thread(lambda: cache.prepare(task))
+            await _in_thread(cache, lambda: cache.prepare(task))
         except UserError as error:
             return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         session.recording.begin(task.id)
@@ -141,7 +143,7 @@ class Caching:
         if task.id in session.memory.overtaken:
             return outcome
         with ExitStack() as stack:
-            made = await _in_thread(lambda: self._capture(cache, task, stack))
+            made = await _in_thread(cache, lambda: stack.enter_context(cache.capture(task)))
             if made is None:
                 return outcome
             path = moved(task)
@@ -150,9 +152,6 @@ class Caching:
             elif task.id not in session.memory.overtaken:
                 cache.keep(made, task, key, log, outcome.seconds)
         return outcome
-
-    def _capture(self, cache: Cache, task: "Task", stack: ExitStack) -> Made | None:
-        return stack.enter_context(cache.capture(task))
 
     def _replay(self, task: "Task", reused: Reused) -> None:
         for stream, data in reused.log:
@@ -200,11 +199,15 @@ def _waiting(task: "Task", held: Held) -> str:
     return f"{task.id} waits: vx with pid {held.pid} has been at it since {since}"
 
 
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    """Do the work in a thread. It has ended when this returns, also if that was cancelled."""
+async def _in_thread(cache: Cache, work: Callable[[], _T]) -> _T:
+    """Have the cache do the work in a thread. It has ended when this returns, however it does.
+
+    Where this is cancelled the session ends, and the work is left unfinished.
+    """
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
+        cache.stop()
         await asyncio.wait([future])
         raise
