@@ -29,11 +29,6 @@ command = "true"
 command = "cat $TEXT"
 env.pass = ["TEXT"]
 
-[tasks.hidden]
-command = "cat $TEXT"
-env.pass = ["TEXT"]
-env.secret = ["TOKEN"]
-
 [tasks.line]
 command = "cat $LINE"
 env.pass = ["LINE"]
@@ -43,6 +38,12 @@ command = "cat $TEXT"
 env.pass = ["TEXT"]
 persistent = {}
 """
+SECRET = """
+[tasks.hidden]
+command = "cat $TEXT"
+env = { pass = ["TEXT"], secret = ["TOKEN"] }
+"""
+"""In a workspace of its own: what one task declares is looked for in the output of all."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,10 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=100)
     given = parser.parse_args()
     with measure.stage() as directory:
-        made = workspace.make(f"{directory}/one", 1)
-        with open(f"{made.leaf}/vx.toml", "a", encoding="utf8") as file:
-            file.write(CONFIG)
+        plain, secret = (workspace.make(f"{directory}/{name}", 1).leaf for name in ("one", "two"))
+        for place, config in ((plain, CONFIG), (secret, SECRET)):
+            with open(f"{place}/vx.toml", "a", encoding="utf8") as file:
+                file.write(config)
         texts = write_texts(directory, given.megabytes)
         environment = measure.clean_environment() | texts | {"TOKEN": "tok-9f3b1c77d2"}
         commands = {
@@ -132,9 +134,10 @@ def main() -> None:
             "vx, prefixed": [measure.VX, "run", "served", "nothing"],
             "vx, block": [measure.VX, "run", "lines", "nothing"],
         }
+        size = os.path.getsize(texts["TEXT"])
         cases = {
             name: functools.partial(
-                flow, argv, made.leaf, environment, os.path.getsize(texts["TEXT"])
+                flow, argv, secret if "hidden" in argv else plain, environment, size
             )
             for name, argv in commands.items()
         }
