@@ -53,7 +53,7 @@ def test_a_user_who_may_not_install_is_told_the_line(checkout: Path) -> None:
     tool(checkout, "apt-get", "exit 99")
     done = setup(checkout, "demo")
     assert done.returncode == 1
-    assert f"sudo {LINE} bubblewrap nodejs npm" in done.stderr
+    assert f"sudo {LINE} bubblewrap strace nodejs npm" in done.stderr
 
 
 def test_a_password_nobody_can_type_is_not_asked_for(checkout: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_failed_installation_ends_it_with_the_line_to_try(checkout: Path) -> N
 def test_a_machine_without_apt_gets_the_names(checkout: Path) -> None:
     done = setup(checkout, "demo")
     assert done.returncode == 1
-    assert "install what these Debian packages hold: bubblewrap nodejs npm" in done.stderr
+    assert "install what these Debian packages hold: bubblewrap strace nodejs npm" in done.stderr
 
 
 def test_sudo_is_used_where_it_works(checkout: Path) -> None:
@@ -87,7 +87,7 @@ def test_sudo_is_used_where_it_works(checkout: Path) -> None:
     tool(checkout, "sed", f'exec {shutil.which("sed")} "$@"')
     done = setup(checkout, "demo")
     assert "as root: env" in done.stderr
-    assert f"ran {LINE} bubblewrap npm" in done.stderr
+    assert f"ran {LINE} bubblewrap strace npm" in done.stderr
     assert "node v12.0.0 is too old" in done.stderr
     assert done.returncode == 1
 

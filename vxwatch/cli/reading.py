@@ -110,7 +110,7 @@ def show_info(*, as_json: bool) -> int:
     return 0
 
 
-PACKAGES = {"bwrap": "bubblewrap", "git": "git"}
+PACKAGES = {"bwrap": "bubblewrap", "strace": "strace", "git": "git"}
 """The Debian package of each program vx calls."""
 
 
