@@ -250,8 +250,8 @@ def test_the_second_of_two_waits_for_the_first_and_takes_what_it_made(build: Wor
     first = build.start("run", "build")
     build.wait_runs("build", 1)
     second = build.start("run", "build")
-    second.wait_says(r"build waits: vx with pid \d+ has been at it since \d\d:\d\d:\d\d")
-    assert str(first.pid) in second.output
+    second.wait_says(r"build waits since \d\d:\d\d:\d\d: another vx is at it")
+    assert f"(pid {first.pid})" in second.output
     Path(build.logs, "go").touch()
     assert first.ended() == 0
     assert second.ended() == 0

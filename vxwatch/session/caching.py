@@ -53,6 +53,7 @@ class Caching:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._locks.close()
         if self._cache is None:
             return
         with self._cache.trouble("the history of this run is not whole"):
@@ -168,7 +169,7 @@ class Caching:
         told = False
         while True:
             try:
-                taken = self._locks.take(task.id, time.time_ns() / 1e9)
+                taken = self._locks.take(task.id)
             except OSError as error:
                 self._say_unlocked(error)
                 yield
@@ -195,8 +196,8 @@ class Caching:
 
 
 def _waiting(task: "Task", held: Held) -> str:
-    since = time.strftime("%H:%M:%S", time.localtime(held.since))
-    return f"{task.id} waits: vx with pid {held.pid} has been at it since {since}"
+    who = f"pid {held.pid}" if held.pid else "one outside of this container"
+    return f"{task.id} waits since {time.strftime('%H:%M:%S')}: another vx is at it ({who})"
 
 
 async def _in_thread(cache: Cache, work: Callable[[], _T]) -> _T:
