@@ -95,6 +95,19 @@ def test_a_server_has_its_proxy_too(ws: Workspace) -> None:
     ws.nothing_left()
 
 
+@_needs_curl
+def test_what_a_server_is_refused_is_told_while_it_goes_on(ws: Workspace) -> None:
+    port = ws.port()
+    command = f"{ASK} https://evil.example/; {ws.serve('web', port)}"
+    ws.server("web", command, ready_line="READY", box=Box(ports=(port,), network=("a.example",)))
+    vx = ws.watch("web")
+    vx.wait_says("web connected to evil.example:443, which nothing grants")
+    vx.wait_says("allow it: tasks.web.sandbox.allow.network = ")
+    vx.wait_says("READY")
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
 def test_what_a_proxy_must_not_be_given(ws: Workspace) -> None:
     for host, why in (
         ("https://a.example", "without a scheme"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ from vxwatch.sandbox.survey import MOST_MOUNTS, Survey, survey
 from vxwatch.sandbox.trace import Report, Trace, Tracer, scene_of
 
 if TYPE_CHECKING:
+    from vxwatch.hosts import Refusal
     from vxwatch.process.nursery import Nursery
     from vxwatch.process.tree import Tree
 
@@ -142,7 +144,8 @@ class BoxMaker:
     """Makes the boxes of one session.
 
     `tracer` traces the commands of tasks that end, but for those in `untraced`;
-    of those in `learning` it is learned what they need.
+    of those in `learning` it is learned what they need. `on_refusal` hears of the connections that
+    servers are refused.
     """
 
     def __init__(
@@ -156,6 +159,7 @@ class BoxMaker:
         self.tracer: Tracer | None = None
         self.untraced: set[str] = set()
         self.learning: set[str] = set()
+        self.on_refusal: Callable[[Task, Refusal], None] | None = None
         self._nursery = nursery
         self._environ = environ
         self._programs = programs
@@ -196,7 +200,10 @@ class BoxMaker:
             await self._make_missing(found, stack)
             shown, closed = self._tools(found, environment.get("PATH", ""))
             mounts = self._mounts(found, shown)
-            ways = entrance(self._nursery, task)
+            # Of a server nobody asks for a report.
+            told = self.on_refusal if task.persistent else None
+            tell = partial(told, task) if told else None
+            ways = entrance(self._nursery, task, tell)
             if ways is not None:
                 sent.callback(ways.let_go)
                 stack.push_async_callback(ways.close)

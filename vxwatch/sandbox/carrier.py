@@ -157,7 +157,12 @@ class _Carriage:
         await self.relay.done
 
     def _begin(self) -> "Relay":
-        relay = self._start()
+        try:
+            relay = self._start()
+        except OSError as error:
+            raise UserError(
+                "sandbox-port", f"the ports of the sandbox cannot be carried: {error.strerror}"
+            ) from None
         relay.done.add_done_callback(self._on_done)
         return relay
 

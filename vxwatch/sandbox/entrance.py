@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
 from vxwatch.sandbox.carrier import Inlets
-from vxwatch.sandbox.proxy import Proxy, with_refusals
+from vxwatch.sandbox.proxy import Proxy, Tell, with_refusals
 from vxwatch.sandbox.proxy_env import proxy_environment, proxy_port
 
 if TYPE_CHECKING:
@@ -25,12 +25,14 @@ class Entrance:
     `waits` is the descriptor from which the box is to read a byte before its command starts.
     """
 
-    def __init__(self, nursery: "Nursery", task: "Task") -> None:
+    def __init__(self, nursery: "Nursery", task: "Task", tell: "Tell | None") -> None:
         assert task.sandbox is not None
         self.waits, self._gate = os.pipe()
         self._task = task
         self._inlets = Inlets(nursery, task.sandbox.host_ports)
-        self._proxy = Proxy(nursery, task.sandbox, _free(task)) if task.sandbox.network else None
+        self._proxy = None
+        if task.sandbox.network:
+            self._proxy = Proxy(nursery, task.sandbox, _free(task), tell)
 
     def variables(self, environment: "Mapping[str, str]") -> dict[str, str]:
         """What to set beside this environment of the task's command."""
@@ -76,11 +78,11 @@ class Entrance:
         await self._inlets.close()
 
 
-def entrance(nursery: "Nursery", task: "Task") -> Entrance | None:
-    """The ways out of a task's box, if it is granted any."""
+def entrance(nursery: "Nursery", task: "Task", tell: "Tell | None") -> Entrance | None:
+    """The ways out of a task's box, if it is granted any; `tell` hears of what is refused."""
     assert task.sandbox is not None
     needed = task.sandbox.host_ports or task.sandbox.network
-    return Entrance(nursery, task) if needed else None
+    return Entrance(nursery, task, tell) if needed else None
 
 
 def _free(task: "Task") -> int:

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -26,16 +26,26 @@ if TYPE_CHECKING:
     from vxwatch.process.tree import Tree
     from vxwatch.sandbox.trace import Report
 
-_RULES_FD, _FIRST_LISTENER_FD = 3, 4
+Tell = Callable[[Refusal], None]
+
+_RULES_FD = 3
+_LAST_WORDS = 4096  # bytes
 _START = """import sys; sys.path += sys.argv[2:]
 from vxwatch.sandbox.proxy_main import main; main(3, list(range(4, 4 + int(sys.argv[1]))))"""
 
 
 class Proxy:
-    """The proxy of one box. `close` must be awaited when the box is gone."""
+    """The proxy of one box. `close` must be awaited when the box is gone.
 
-    def __init__(self, nursery: "Nursery", sandbox: "Sandbox", port: int) -> None:
+    `tell` is called with each refusal when it comes about.
+    """
+
+    def __init__(
+        self, nursery: "Nursery", sandbox: "Sandbox", port: int, tell: "Tell | None"
+    ) -> None:
         self.port = port
+        self._tell = tell
+        self._refused: list[Refusal] = []
         self._nursery = nursery
         self._sandbox = sandbox
         self._tree: Tree | None = None
@@ -75,8 +85,7 @@ class Proxy:
         if fell:
             *_, last = ("it was killed", *self._complaint.decode(errors="replace").splitlines())
             raise UserError("sandbox-network", f"the sandbox's network has failed: {last}")
-        lines = [json.loads(line) for line in self._said.splitlines()]
-        return tuple(Refusal(host, port, why, tuple(grants)) for host, port, why, grants in lines)
+        return tuple(self._refused)
 
     async def close(self) -> None:
         """End it."""
@@ -84,10 +93,15 @@ class Proxy:
             await self._tree.stop(signal.SIGKILL, 0, asyncio.Event())
 
     async def _hear(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        if stream == "stdout":
-            self._said += data
-        else:
-            self._complaint = (self._complaint + data)[-4096:]
+        if stream == "stderr":
+            self._complaint = (self._complaint + data)[-_LAST_WORDS:]
+            return
+        *lines, self._said = (self._said + data).split(b"\n")
+        for host, port, why, grants in map(json.loads, lines):
+            refusal = Refusal(host, port, why, tuple(grants))
+            self._refused.append(refusal)
+            if self._tell is not None:
+                self._tell(refusal)
 
 
 def with_refusals(report: "Report", refusals: Iterable[Refusal], task: "Task") -> "Report":

@@ -5,7 +5,7 @@ box and the caller gets a `UserError`.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,13 +19,17 @@ from vxwatch.sandbox.probe import find_programs, probe
 from vxwatch.sandbox.trace import MISSING, Tracer, find_tracer, remark
 
 if TYPE_CHECKING:
+    from vxwatch.hosts import Refusal
     from vxwatch.model import TaskId
     from vxwatch.process.launching import Stdin
     from vxwatch.process.nursery import Nursery
 
 
 class SandboxRuntime:
-    """The sandbox of one session: boxes are made and closed inside its block."""
+    """The sandbox of one session: boxes are made and closed inside its block.
+
+    `on_refusal`, set before the first box, hears of the connections that servers are refused.
+    """
 
     def __init__(
         self, nursery: "Nursery", workspace: Workspace, environ: Mapping[str, str]
@@ -37,6 +41,7 @@ class SandboxRuntime:
         self._verdict: Verdict | None = None
         self._maker: BoxMaker | None = None
         self._tracer: Tracer | None = None
+        self.on_refusal: Callable[[Task, Refusal], None] | None = None
         self._remarks: list[tuple[str, str]] | None = None
         self._live: dict[Box, TaskId] = {}
         self._born: dict[str, tuple[TaskId, Mark]] = {}
@@ -102,6 +107,7 @@ class SandboxRuntime:
             programs = find_programs(self._environ, self._workspace.root)
             assert not isinstance(programs, Verdict)
             self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
+            self._maker.on_refusal = self.on_refusal
         return self._maker
 
     async def _find_tracer(self) -> Tracer | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from vxwatch.events import Learned, Notice, Outcome
 
 if TYPE_CHECKING:
+    from vxwatch.hosts import Refusal
     from vxwatch.model import Task
     from vxwatch.process.tree import Exit
     from vxwatch.sandbox.trace import Report
@@ -54,3 +55,14 @@ def remark(session: "Session", task: "Task", report: "Report") -> None:
         session.emit(
             Notice(f"{task.id} did more than is looked at: it may have been denied more than told")
         )
+
+
+def tell_refusal(session: "Session", task: "Task", refusal: "Refusal") -> None:
+    """Tell of a connection that a server was refused; it goes on."""
+    from vxwatch.sandbox.proxy import with_refusals  # noqa: PLC0415 - few servers have a network
+    from vxwatch.sandbox.trace import Report  # noqa: PLC0415
+
+    report = with_refusals(Report(), (refusal,), task)
+    for said in report.findings:
+        hint = "\n".join(report.remedies)
+        session.emit(Notice(f"sandbox: {task.id} {said}", hint, level="warning"))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +26,7 @@ from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
 from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.session.caching import Caching
+from vxwatch.session.denied import tell_refusal
 from vxwatch.session.foreground import Foreground, terminal_for
 from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.recording import Recording
@@ -115,6 +117,7 @@ class Session:
             self.nursery = await stack.enter_async_context(Nursery.open(terminal=terminal))
             self.foreground = Foreground(self.nursery, terminal, self.emit)
             runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
+            runtime.on_refusal = partial(tell_refusal, self)
             self.sandbox = await stack.enter_async_context(runtime)
             await stack.enter_async_context(self.group)
             stack.push_async_callback(self.stop_servers)
