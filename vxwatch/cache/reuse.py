@@ -18,7 +18,7 @@ different tasks may come from different threads.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
@@ -111,11 +111,13 @@ class Cache:
         """Have what is saved or restored just now end soon, unfinished."""
         self._stopping.set()
 
-    def expect(self, keys: Sequence[str]) -> None:
-        """Look all of these up at once, because each will be asked for."""
+    def expect(self, keys: Iterable[str]) -> bool:
+        """Look all of these up at once, because each will be asked for; whether all are there."""
+        wanted = {*keys}
         with self.trouble("the cache is not used"):
             if self.store is not None:
-                self._entries.update(self.store.entries(keys))
+                self._entries.update(self.store.entries(wanted))
+        return wanted <= self._entries.keys()
 
     def reuse(self, task: Task, key: str) -> Reused | None:
         """The result of the task under this key; None if it must run.

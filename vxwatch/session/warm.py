@@ -11,6 +11,7 @@ from vxwatch.cache.proof import prove
 from vxwatch.cache.reuse import Cache, is_kept
 from vxwatch.events import Outcome
 from vxwatch.session.footprint import footprint
+from vxwatch.session.restoring import restore_all
 
 if TYPE_CHECKING:
     from vxwatch.cache.standing import Command
@@ -27,6 +28,8 @@ class Warm:
         self._options = options
         self._known = known
         self._outputs: set[str] = set()
+        self._tasks: list[Task] = []
+        self._kept: list[Task] = []
 
     def look(self) -> tuple[Outcome, ...] | None:
         """How the tasks ended, where all are fresh; None where something may be to do.
@@ -45,9 +48,27 @@ class Warm:
             return None
         fresh = [t.id for t in kept if keys.vouched(t.id) and self._stands(cache, t)]
         self._known.fresh = frozenset(fresh)
+        self._tasks, self._kept = tasks, kept
         if len(fresh) < len(tasks) or self._known.in_trouble:
             return None
         return tuple(Outcome(task, "fresh") for task in fresh)
+
+    def restore(self, command: str) -> tuple[Outcome, ...] | None:
+        """How the tasks ended where those that are not fresh could all be restored.
+
+        None where one of them must run. After a `look`, and where the run shows no output of
+        what it restores.
+        """
+        known, cache = self._known, self._known.open_cache()
+        rest = [task for task in self._kept if task.id not in known.fresh]
+        if cache is None or len(self._kept) < len(self._tasks) or known.in_trouble:
+            return None
+        if not rest or not all(known.keys.vouched(task.id) for task in rest):
+            return None
+        ended = restore_all(rest, known, cache, self._plan.workspace.root, command)
+        if ended is None:
+            return None
+        return tuple(ended.get(task.id) or Outcome(task.id, "fresh") for task in self._tasks)
 
     def prove(self, command: "Command", text: str) -> None:
         """Write down that the command has nothing to do, where stamps can prove that.
