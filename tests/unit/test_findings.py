@@ -114,6 +114,15 @@ def test_a_package_that_is_withheld_is_named() -> None:
     assert direct.package == ""
 
 
+def test_who_goes_past_the_proxy_is_told_of_it_and_not_to_grant_more() -> None:
+    (finding,) = judged(connect("192.0.2.1:443"), network=("a.example",))
+    assert sentences([finding]) == (
+        "connected to 192.0.2.1:443, past the proxy that its network is behind",
+    )
+    (remedy,) = remedies([finding], "t", Sandbox(network=("a.example",)))
+    assert "HTTP_PROXY" in remedy
+
+
 def test_a_package_that_the_key_does_not_fold_names_the_edge() -> None:
     finding = Finding("read", "../ui/a.js", package="ui", unfolded=True)
     assert sentences([finding]) == (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
 from vxwatch.sandbox.carrier import Inlets
-from vxwatch.sandbox.proxy import Proxy, Tell, with_refusals
 from vxwatch.sandbox.proxy_env import proxy_environment, proxy_port
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from vxwatch.model import Task
     from vxwatch.process.nursery import Nursery
+    from vxwatch.sandbox.proxy import Proxy, Tell
     from vxwatch.sandbox.trace import Report
 
 
@@ -30,9 +30,7 @@ class Entrance:
         self.waits, self._gate = os.pipe()
         self._task = task
         self._inlets = Inlets(nursery, task.sandbox.host_ports)
-        self._proxy = None
-        if task.sandbox.network:
-            self._proxy = Proxy(nursery, task.sandbox, _free(task), tell)
+        self._proxy = _proxy(nursery, task, tell)
 
     def variables(self, environment: "Mapping[str, str]") -> dict[str, str]:
         """What to set beside this environment of the task's command."""
@@ -67,8 +65,11 @@ class Entrance:
 
         Raises `UserError` when the proxy had ended before it.
         """
-        refused = () if self._proxy is None else await self._proxy.finish()
-        return with_refusals(report, refused, self._task) if refused else report
+        if self._proxy is None:
+            return report
+        from vxwatch.sandbox.proxy import with_refusals  # noqa: PLC0415 - loaded by now
+
+        return with_refusals(report, await self._proxy.finish(), self._task)
 
     async def close(self) -> None:
         """Close all ways."""
@@ -83,6 +84,15 @@ def entrance(nursery: "Nursery", task: "Task", tell: "Tell | None") -> Entrance 
     assert task.sandbox is not None
     needed = task.sandbox.host_ports or task.sandbox.network
     return Entrance(nursery, task, tell) if needed else None
+
+
+def _proxy(nursery: "Nursery", task: "Task", tell: "Tell | None") -> "Proxy | None":
+    assert task.sandbox is not None
+    if not task.sandbox.network:
+        return None
+    from vxwatch.sandbox.proxy import Proxy  # noqa: PLC0415 - tasks without one do not wait for it
+
+    return Proxy(nursery, task.sandbox, _free(task), tell)
 
 
 def _free(task: "Task") -> int:

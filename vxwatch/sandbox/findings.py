@@ -47,6 +47,7 @@ _UNSEEN = frozenset({"ENOENT", "ENOTDIR", "EACCES"})
 _REFUSED = frozenset({"EROFS", "EACCES", "EPERM", "EBUSY"})
 _UNREACHED = frozenset({"ENETUNREACH", "EHOSTUNREACH", "EACCES", "EPERM"})
 _NAMESERVER = ":53"
+_PROXY = "tell the program of the proxy that HTTP_PROXY names, if it does not look there by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Finding:
 
     `package` names the project whose file it is, if that is another one that the task came to
     through an installed package; `unfolded` that a change of it would not run the task again.
+    `past_proxy`: the task may connect to some hosts, and did not take the way to them.
     """
 
     access: Access
@@ -79,6 +81,7 @@ class Finding:
     files: int = 1
     package: str = ""
     unfolded: bool = False
+    past_proxy: bool = False
 
 
 def judge(
@@ -102,6 +105,7 @@ class _Judge:
     def __init__(self, scene: Scene, sandbox: Sandbox, look: Look) -> None:
         self.scene = scene
         self.look = look
+        self.has_proxy = bool(sandbox.network)
         self.kinds = {m.path: m.kind for m in scene.mounts if m.kind not in {"link", "folder"}}
         self.ignored = {
             "read": _Patterns(sandbox.ignore_read, "read", scene),
@@ -189,7 +193,7 @@ class _Judge:
         if attempt.error not in _UNREACHED or _is_loopback(host):
             return
         if not any(pattern.matches(host, int(port)) for pattern in self.ignored_hosts):
-            yield Finding("network", attempt.name)
+            yield Finding("network", attempt.name, past_proxy=self.has_proxy)
 
 
 class _Patterns:
@@ -289,6 +293,8 @@ def sentences(found: Iterable[Finding]) -> tuple[str, ...]:
 def _sentence(finding: Finding) -> str:
     name = finding.name + (f" ({finding.files} files)" if finding.files > 1 else "")
     if finding.access == "network":
+        if finding.past_proxy:
+            return f"connected to {name}, past the proxy that its network is behind"
         if name.endswith(_NAMESERVER):
             return f"looked up a host (at {name}), and nothing grants it the network"
         return f"connected to {name}, which nothing grants"
@@ -318,11 +324,13 @@ def remedies(found: Iterable[Finding], task: str, sandbox: Sandbox) -> tuple[str
         ("network", sandbox.network),
     )
     for access, granted in lists:
-        new = [_grant(f) for f in every if f.access == access and not f.package]
+        new = [_grant(f) for f in every if f.access == access and not (f.package or f.past_proxy)]
         new = [name for name in new if not _below_one(name, {*new} - {name})]
         if new:
             complete = dict.fromkeys((*granted, *new))
             said.append(f"allow it: tasks.{key(task)}.sandbox.allow.{access} = {toml(complete)}")
+    if any(finding.past_proxy for finding in every):
+        said.append(_PROXY)
     return tuple(said)
 
 
