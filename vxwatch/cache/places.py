@@ -127,10 +127,13 @@ class Places:
 
     def _enter(self, handle: int, name: str, path: str, *, make: bool) -> int:
         try:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o777, dir_fd=handle)
             return os.open(name, _DIRECTORY, dir_fd=handle)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o777, dir_fd=handle)
+            return self._enter(handle, name, path, make=False)
         except NotADirectoryError:
             if stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
                 raise LinkedPlaceError(path) from None

@@ -159,6 +159,10 @@ class Cache:
                 return presence
         return None
 
+    def expire(self, task: Task) -> None:
+        """The task is about to run over what it made before: nothing is known of that any more."""
+        self._forget(task)
+
     def prepare(self, task: Task) -> None:
         """Remove what the task made before, since it is about to run.
 
@@ -242,7 +246,6 @@ class Cache:
             items, log = entry.unpacked(declared.covers), entry.chunks()
             difference, presence = outputs.compare(items, known)
             if difference:
-                self._forget(task)
                 with self.store.artifact(entry) as file:
                     presence = outputs.restore(items, difference, file)
         except (DamagedError, UnsoundError) as error:
@@ -267,10 +270,14 @@ class Cache:
         self._say(f"{task.id} runs, because what was saved of it is damaged: {why}", "")
 
     def _forget(self, task: Task) -> None:
-        self._packed.pop(spelled(task.id), None)
-        self._present.pop(spelled(task.id), None)
+        """What was on disk of the task is about to change.
+
+        The stamps would tell; this spares looking at them.
+        """
+        name = spelled(task.id)
+        known = [place.pop(name, None) for place in (self._packed, self._present)]
         with self.trouble("the cache is not used"):
-            if self.store is not None:
+            if self.store is not None and any(known):
                 self.store.forget(self._root, task.id)
 
     def _note(self, task: Task, key: str, presence: Presence) -> None:
