@@ -37,7 +37,11 @@ COMMANDS: Mapping[str, tuple[str, str, Sandbox, Callable[[str], None]]] = {
         *(Sandbox(read=(".", "../../tsconfig.base.json")), lambda _: None),
     ),
     "compiler, parts of it granted": ("web", "../../node_modules/.bin/tsc", NARROW, lambda _: None),
-    "copy of 20,000 files": (
+    "copy of 20,000 files, all of the project granted": (
+        *("many", "cp -r src out/copy", Sandbox(read=(".",), write=("out/",))),
+        lambda root: shutil.rmtree(f"{root}/many/out/copy", ignore_errors=True),
+    ),
+    "copy of 20,000 files, parts of it granted": (
         *("many", "cp -r src out/copy", Sandbox(read=("src",), write=("out/",))),
         lambda root: shutil.rmtree(f"{root}/many/out/copy", ignore_errors=True),
     ),

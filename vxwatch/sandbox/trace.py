@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from vxwatch.sandbox.findings import Scene
     from vxwatch.sandbox.policy import Mount
 
-_CHUNK = 65536
 _ROOM = 1 << 20
 """Bytes that the pipe holds, so that strace seldom waits for us."""
+_PAUSE = 0.01
+"""Seconds between two reads: strace writes line by line, and to wake up for each would cost."""
 _DRAIN = 2.0
 """Seconds for the log of a box that has ended to end, too."""
 _FILTERS_SINCE, _APART_SINCE = (5, 3), (5, 6)
@@ -128,6 +129,7 @@ class Trace:
         }
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
+        self._hurried = False
         self._read, self.descriptor = os.pipe()
         os.set_blocking(self._read, False)
         with suppress(OSError):  # the user may have used up what all his pipes may hold
@@ -136,6 +138,8 @@ class Trace:
 
     async def report(self, code: int) -> Report:
         """What the command, which has ended with this code, was denied."""
+        self._hurried = True
+        self._go_on()
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN):
                 await self._over.wait()
@@ -160,14 +164,21 @@ class Trace:
 
     def _take(self) -> None:
         try:
-            data = os.read(self._read, _CHUNK)
+            data = os.read(self._read, _ROOM)
         except BlockingIOError:
             return
-        if data:
-            self.log.feed(data)
-        else:
+        if not data:
             self.close()
             self._over.set()
+            return
+        self.log.feed(data)
+        if not self._hurried:
+            self._loop.remove_reader(self._read)
+            self._loop.call_later(_PAUSE, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._read >= 0:
+            self._loop.add_reader(self._read, self._take)
 
 
 def failed(log: TraceLog, code: int) -> bool:
