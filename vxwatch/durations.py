@@ -65,6 +65,14 @@ def format_duration(seconds: float) -> str:
     return f"{milliseconds / 1000}s" if milliseconds >= _SECOND else f"{milliseconds}ms"
 
 
+def format_age(seconds: float) -> str:
+    """How long ago something was, in the largest unit of which it is at least one: `3 min`, `2 d`."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
 def _expected(text: str) -> str:
     if _NUMBER.fullmatch(text):
         return f'expected a unit, as in "{text}s" or "{text}ms"'

@@ -133,9 +133,15 @@ def test_a_history_tells_what_ran_and_of_what(store: Store, clock: Clock) -> Non
     assert (last.command, last.seconds, last.signal, first.signal) == ("vx run build", 2.0, None, 2)
     assert history.runs(store, "/other") == []
     assert [result.status for result in history.results(store, middle.id)] == ["ran"]
-    before = history.last_result(store, "/w", "app#build", before=middle.id)
-    assert before is not None
-    assert (before.status, before.key) == ("failed", "k1")
+    found = history.last_result(store, "/w", "app#build", before=middle.id)
+    assert found is not None
+    number, before = found
+    assert (number, before.status, before.key) == (first.id, "failed", "k1")
+    done = history.last_done(store, "/w", "app#build")
+    assert done is not None
+    assert (done[0], done[1].status) == (middle.id, "ran")
+    assert history.run(store, "/w", middle.id) == middle
+    assert history.run(store, "/other", middle.id) is None
     assert history.components(store, "k2") == two.components
     assert history.components(store, "unknown") is None
     assert history.durations(store, "/w") == {"app#build": 1.5}

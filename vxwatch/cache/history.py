@@ -5,7 +5,7 @@ them. Keys are recorded with what they fold, so that two of them can be compared
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from vxwatch.cache.store import Store, spelled
 from vxwatch.events import Outcome
 from vxwatch.model import TaskId
 
+STARTED = ("ran", "failed", "ready")
+"""The statuses of tasks whose command was started."""
+
 _MOST_WAITING = 64
 _SECOND = 1_000_000_000
 _LEVEL = 1
@@ -25,9 +28,15 @@ SELECT task, key, status, code, started, seconds, cpu, rss, attempts, detail
 FROM results WHERE run = ? ORDER BY rowid
 """
 _LAST = """
-SELECT task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail
+SELECT run, task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail
 FROM results JOIN runs ON runs.id = run
 WHERE root = ? AND task = ? AND key IS NOT NULL AND run < ? ORDER BY results.rowid DESC LIMIT 1
+"""
+_DONE = """
+SELECT run, task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail
+FROM results JOIN runs ON runs.id = run
+WHERE root = ? AND task = ? AND key IS NOT NULL AND status IN ('ran', 'failed', 'restored', 'ready')
+ORDER BY results.rowid DESC LIMIT 1
 """
 
 
@@ -79,11 +88,18 @@ class Recorder:
                 (self._root, spelled(command), self._begun),
             ).lastrowid
 
-    def ended(self, outcome: Outcome, key: Key | None, started: int) -> None:
-        """A task ended; texts of the outcome must not hold the value of a secret."""
-        if key is not None and key.hex not in self._known and outcome.status in ("ran", "failed"):
-            self._known.add(key.hex)
-            self._keys[key.hex] = _packed(key)
+    def ended(
+        self, outcome: Outcome, key: Key | None, started: int, groups: Iterable[Key] = ()
+    ) -> None:
+        """A task ended; texts of the outcome must not hold the value of a secret.
+
+        `groups` are the keys of groups that its own folds, which nobody else tells.
+        """
+        if key is not None and outcome.status in STARTED:
+            for one in (key, *groups):
+                if one.hex not in self._known:
+                    self._known.add(one.hex)
+                    self._keys[one.hex] = _packed(one)
         if outcome.status == "ran":
             self._seconds[spelled(outcome.task)] = outcome.seconds
         self._waiting.append(
@@ -135,6 +151,16 @@ def runs(store: Store, root: str, most: int = 20) -> list[Run]:
     return [Run(*row) for row in rows]
 
 
+def run(store: Store, root: str, number: int) -> Run | None:
+    """The run of that id, None if the workspace at `root` has none such."""
+    with store.reading() as connection:
+        row = connection.execute(
+            "SELECT id, command, started, seconds, signal FROM runs WHERE root = ? AND id = ?",
+            (spelled(root), number),
+        ).fetchone()
+    return None if row is None else Run(*row)
+
+
 def results(store: Store, run: int) -> list[Result]:
     """How the tasks of a run ended, in that order."""
     with store.reading() as connection:
@@ -142,12 +168,24 @@ def results(store: Store, run: int) -> list[Result]:
     return [Result(*row) for row in rows]
 
 
-def last_result(store: Store, root: str, task: TaskId, before: int | None = None) -> Result | None:
-    """How the task ended when it was last looked at (before the run of that id) and had a key."""
+def last_result(
+    store: Store, root: str, task: TaskId, before: int | None = None
+) -> tuple[int, Result] | None:
+    """How the task ended when it was last looked at (before the run of that id) and had a key.
+
+    The run in which that was comes first.
+    """
+    latest = before if before is not None else _NEVER
     with store.reading() as connection:
-        latest = before if before is not None else _NEVER
         row = connection.execute(_LAST, (spelled(root), spelled(task), latest)).fetchone()
-    return None if row is None else Result(*row)
+    return None if row is None else (row[0], Result(*row[1:]))
+
+
+def last_done(store: Store, root: str, task: TaskId) -> tuple[int, Result] | None:
+    """How the task ended when something was last done about it, and in which run."""
+    with store.reading() as connection:
+        row = connection.execute(_DONE, (spelled(root), spelled(task))).fetchone()
+    return None if row is None else (row[0], Result(*row[1:]))
 
 
 def components(store: Store, key: str) -> dict[str, str] | None:
@@ -175,16 +213,20 @@ def durations(store: Store, root: str) -> dict[TaskId, float]:
 
 
 def flaky(store: Store, keys: Mapping[TaskId, str]) -> set[TaskId]:
-    """Those of the tasks that failed and passed on the same key, which these are."""
+    """Those of the tasks that failed and passed on the same key, which these are.
+
+    One that passed at a later attempt did so, too.
+    """
     found: set[TaskId] = set()
     with store.reading() as connection:
         for task, key in keys.items():
             rows = connection.execute(
-                "SELECT DISTINCT status FROM results WHERE task = ? AND key = ?"
+                "SELECT DISTINCT status, attempts > 1 FROM results WHERE task = ? AND key = ?"
                 " AND status IN ('ran', 'failed')",
                 (spelled(task), key),
             ).fetchall()
-            if len(rows) > 1:
+            passed = any(status == "ran" for status, _ in rows)
+            if passed and any(status == "failed" or again for status, again in rows):
                 found.add(task)
     return found
 

@@ -176,6 +176,20 @@ def prune(older_than: str | None, max_size: str | None, dry: bool) -> int:
     return prune_cache(older_than, max_size, dry=dry)
 
 
+@vx.command(cls=TaskCommand)
+@click.argument("task", metavar="TASK [-- ARGS]")
+@click.option(
+    "--run", "number", type=int, metavar="ID", help="Compare with this run, not the last."
+)
+@FORMAT
+@click.pass_context
+def why(ctx: click.Context, task: str, number: int | None, form: str) -> int:
+    """Say what a run would do with a task now, and why: what moved since it last ran."""
+    from vxwatch.cli.why import explain
+
+    return explain(task, ctx.meta["vx.forwarded"], number, as_json=form == "json")
+
+
 @vx.command()
 @click.argument("task", required=False)
 @FORMAT

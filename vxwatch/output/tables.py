@@ -40,6 +40,11 @@ def line(text: str) -> None:
     _print(Text(printable(text)))
 
 
+def lines(texts: Iterable[str]) -> None:
+    """Some lines."""
+    _print(Text("\n".join(map(printable, texts))))
+
+
 def _flat(values: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, str]]:
     for name, value in values.items():
         if isinstance(value, Mapping):

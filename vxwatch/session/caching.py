@@ -3,6 +3,9 @@
     lock -> fresh or restored
         '-> clean -> run -> capture -> no input moved? -> save
 
+A watch does not clean, so that servers can go on with what was made before. It saves only what is
+new from end to end, because of anything else it is not sure where that came from.
+
 The work on files is done in a thread, so that servers and signals are heard meanwhile; but it is
 never left behind. Keys and the index of files are looked at on the event loop only.
 """
@@ -15,7 +18,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from vxwatch.cache.history import STARTED, Recorder
+from vxwatch.cache.history import STARTED, Recorder, flaky
 from vxwatch.cache.locks import Held, TaskLocks
 from vxwatch.cache.prune import due, prune
 from vxwatch.cache.reuse import Cache, Reused, is_kept
@@ -24,7 +27,9 @@ from vxwatch.events import Notice, Outcome, TaskOutput
 from vxwatch.session.execute import execute
 
 if TYPE_CHECKING:
-    from vxwatch.model import Task, Workspace
+    from vxwatch.cache.key import Key
+    from vxwatch.cache.store import Store
+    from vxwatch.model import Task, TaskId, Workspace
     from vxwatch.session.session import Session
 
 _T = TypeVar("_T")
@@ -41,6 +46,7 @@ class Caching:
         self._session = session
         self._cache: Cache | None = None
         self._recorder: Recorder | None = None
+        self._tried: dict[TaskId, str] = {}
         self._locks = TaskLocks(session.workspace.root)
         self._locks_fail = False
 
@@ -87,17 +93,32 @@ class Caching:
         looked_at = outcome.status not in ("skipped", "aborted")
         key = session.keys.made(outcome.task) if looked_at else None
         shown = replace(outcome, detail=session.masker.text(outcome.detail))
-        told = key is not None and outcome.status in STARTED
-        groups = session.keys.groups(outcome.task) if told else ()
+        groups: list[Key] = []
+        if key is not None and outcome.status in STARTED:
+            groups = session.keys.groups(outcome.task)
+            self._tried[outcome.task] = key.hex
         with self._cache.trouble("the history of this run is not whole"):
             self._recorder.ended(shown, key, started, groups)
 
     def _end(self, cache: Cache) -> None:
         if self._recorder is not None and cache.store is not None:
             self._recorder.end(self._session.stop_signal)
+            self._tell_flaky(cache.store)
             retention = self._session.workspace.cache_retention
             if due(cache.store, retention.older_than, retention.max_size):
                 prune(cache.store, retention.older_than, retention.max_size)
+
+    def _tell_flaky(self, store: "Store") -> None:
+        session = self._session
+        if session.options.verb == "watch" or session.stop_signal is not None:
+            return
+        sure = {
+            task: key
+            for task, key in self._tried.items()
+            if task not in session.memory.overtaken and session.keys.decides(task)
+        }
+        for task in sorted(flaky(store, sure)):
+            session.emit(Notice(f"{task} is flaky: it failed and passed with the same inputs"))
 
     @property
     def store_is_open(self) -> bool:
@@ -129,8 +150,11 @@ class Caching:
         session, cache = self._session, self._cache
         assert cache is not None
         key = session.keys.key(task.id)
+        begun = time.time_ns()
+        # In a watch somebody may be using what it made before, while it runs and if it fails.
+        over = session.options.verb == "watch"
         try:
-            await _in_thread(cache, lambda: cache.prepare(task))
+            await _in_thread(cache, lambda: (cache.expire if over else cache.prepare)(task))
         except UserError as error:
             return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         session.recording.begin(task.id)
@@ -145,7 +169,7 @@ class Caching:
             return outcome
         with ExitStack() as stack:
             made = await _in_thread(cache, lambda: stack.enter_context(cache.capture(task)))
-            if made is None:
+            if made is None or (over and not made.presence.is_new(begun)):
                 return outcome
             path = moved(task)
             if path is not None:

@@ -101,6 +101,27 @@ class KeyRing:
             )
         return self._keys[task_id]
 
+    def tells(self, task_id: "TaskId") -> bool:
+        """Whether the task says itself what it is made of."""
+        return _has_key(self._task(task_id))
+
+    def decides(self, task_id: "TaskId") -> bool:
+        """Whether the same key means that a one-shot task has the same to go by."""
+        once = self._task(task_id).persistent is None
+        return once and self.tells(task_id) and self.vouched(task_id)
+
+    def untold(self, task_id: "TaskId") -> "TaskId | None":
+        """A task that this one builds on, however far, and that does not; None where all do."""
+        return next((other for other in self._beneath(task_id) if not self.tells(other)), None)
+
+    def groups(self, task_id: "TaskId") -> list[Key]:
+        """The keys of the groups that the task's own folds, directly or through a group."""
+
+        def is_group(other: "TaskId") -> bool:
+            return self._task(other).command is None
+
+        return [self.made(o) for o in self._beneath(task_id, is_group) if is_group(o)]
+
     def fingerprint(self, task_id: "TaskId") -> str:
         """What a server must be restarted for when it moves."""
         return server_fingerprint(
@@ -135,13 +156,20 @@ class KeyRing:
         """The projects whose keys the task's own key folds; None where no success of it is kept."""
         if task.persistent is not None or not _has_key(task):
             return None
-        found: set[TaskId] = set()
-        ahead = [task.id]
+        return frozenset(self._task(other).project for other in self._beneath(task.id))
+
+    def _beneath(
+        self, task_id: "TaskId", through: "Callable[[TaskId], bool]" = lambda _: True
+    ) -> "dict[TaskId, None]":
+        """The tasks whose keys the task's own folds, however far, but only `through` these."""
+        found: dict[TaskId, None] = {}
+        ahead = self._below(task_id)
         while ahead:
-            fresh = {*self._below(ahead.pop())} - found
-            found |= fresh
-            ahead += fresh
-        return frozenset(self._task(other).project for other in found)
+            other = ahead.pop()
+            if other not in found:
+                found[other] = None
+                ahead += self._below(other) if through(other) else ()
+        return found
 
     def _below(self, task_id: "TaskId") -> "list[TaskId]":
         """The tasks whose keys the task's own key folds."""

@@ -1,0 +1,158 @@
+"""`vx why` names what moved, and what happened the last time, and never a value."""
+
+import json
+import os
+import re
+
+import pytest
+
+from tests.harness.workspace import Workspace
+
+
+@pytest.fixture
+def two(ws: Workspace) -> Workspace:
+    """A library and an application that builds on it."""
+    ws.write("lib/a", "a")
+    ws.write("app/b", "b")
+    ws.write("vx.toml", CONFIG)
+    return ws
+
+
+CONFIG = """
+[tasks.lib]
+command = "cat lib/* > dist-lib"
+cache = { inputs = ["lib/**"], outputs = ["dist-lib"] }
+[tasks.all]
+depends_on = ["lib"]
+[tasks.app]
+command = "cat dist-lib app/* > dist-app; test ! -e fail"
+depends_on = ["all"]
+cache = { inputs = { files = ["app/**"], env = ["MODE"] }, outputs = ["dist-app"] }
+[tasks.loose]
+command = "true"
+[tasks.on-loose]
+command = "true"
+depends_on = ["loose"]
+cache = { inputs = [], outputs = [] }
+"""
+
+
+def why(ws: Workspace, *words: str) -> list[str]:
+    """The answer, with its times taken out."""
+    done = ws.vx("why", *words)
+    assert done.code == 0, done.text
+    text = re.sub(r", \d+ (s|min) ago", "", done.out)
+    return re.sub(r" in [0-9.]+ m?s", "", text).splitlines()
+
+
+def test_a_variable_a_command_and_a_file_are_named(two: Workspace) -> None:
+    assert why(two, "app") == ["w#app would run: it never ran here"]
+    two.vx("run", "app")
+    two.environment["MODE"] = "b"
+    two.vx("run", "app")
+    ran = ["run 2: ran, because", "  env       MODE is set now"]
+    assert why(two, "app") == ["w#app is fresh", "nothing moved since run 2", *ran]
+    del two.environment["MODE"]
+    assert why(two, "app") == [
+        "w#app would be restored: what it made of this is kept, and is not what lies on disk",
+        "since run 2:",
+        "  env       MODE is not set any more",
+        *ran,
+    ]
+    two.write("vx.toml", CONFIG.replace("dist-app;", "dist-app ;"))
+    two.write("app/new", "")
+    assert why(two, "app", "--run", "1")[:4] == [
+        "w#app would run",
+        "since run 1:",
+        "  config    command changed",
+        "  file      app/new is new",
+    ]
+
+
+def test_it_is_followed_through_what_it_builds_on(two: Workspace) -> None:
+    two.vx("run", "app")
+    two.write("lib/a", "other")
+    told = [
+        "  upstream  w#all changed, because",
+        "    upstream  w#lib changed, because",
+        "      file      lib/a changed",
+    ]
+    assert why(two, "app")[:5] == ["w#app would run", "since run 1:", *told]
+    two.vx("run", "app")
+    assert why(two, "app")[2:] == ["run 2: ran, because", *told]
+
+
+def test_a_failure_is_the_reason_and_then_it_is_flaky(two: Workspace) -> None:
+    two.write("fail", "")
+    two.vx("run", "app")
+    assert why(two, "app") == [
+        "w#app would run: it failed the last time",
+        "nothing moved since run 1",
+        "run 1: failed with exit code 1, because it had not run here before",
+    ]
+    os.unlink(two.file("fail"))
+    done = two.vx("run", "app")
+    assert "w#app is flaky: it failed and passed with the same inputs" in done.text
+    assert why(two, "app")[-2:] == [
+        "run 2: ran, because it had failed before",
+        "w#app is flaky: it failed and passed with the same inputs",
+    ]
+
+
+def test_what_runs_each_time_says_so(two: Workspace) -> None:
+    two.vx("run", "on-loose")
+    always = "it declares neither inputs nor outputs, so every run runs it"
+    assert why(two, "loose")[0] == f"w#loose would run: {always}"
+    reason = "it builds on w#loose, which declares neither inputs nor outputs"
+    assert why(two, "on-loose")[0] == f"w#on-loose would run: {reason}"
+
+
+def test_arguments_count(two: Workspace) -> None:
+    two.vx("run", "lib", "--", "lib/a")
+    assert why(two, "lib", "--", "lib/a")[0] == "w#lib is fresh"
+    assert why(two, "lib")[2] == "  arguments what was given after -- is gone"
+
+
+def test_an_interrupted_run_does_not_hide_the_last_real_one(two: Workspace) -> None:
+    two.vx("run", "app")
+    two.write("vx.toml", CONFIG.replace("test ! -e fail", "echo >> began; exec sleep 60"))
+    vx = two.start("run", "app")
+    two.wait(lambda: two.holds("began", "\n"), "the task runs")
+    assert vx.stop() == 130
+    assert why(two, "app")[:2] == ["w#app would run", "since run 1:"]
+    assert "run 1: ran, because it had not run here before" in why(two, "app")
+
+
+def test_the_json_form_says_the_same_and_no_value(two: Workspace) -> None:
+    two.write("vx.toml", CONFIG.replace("cat dist-lib", "echo hunter22; cat dist-lib"))
+    text = two.read("vx.toml").replace(
+        'depends_on = ["all"]', 'depends_on = ["all"]\nenv = { secret = ["PASS"] }'
+    )
+    two.write("vx.toml", text)
+    two.environment["PASS"] = "hunter22"
+    two.vx("run", "app")
+    two.environment |= {"PASS": "hunter33", "MODE": "visible"}
+    done = two.vx("why", "app", "--format", "json")
+    value = json.loads(done.out)
+    assert [(m["kind"], m["name"], m["way"]) for m in value["moved"]] == [
+        ("env", "MODE", "added"),
+        ("env", "PASS", "changed"),
+    ]
+    assert value["would"] == "run"
+    assert value["since"] == 1
+    assert not any(word in done.text for word in ("hunter22", "hunter33", "visible"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("app", "--run", "7"), "no run 7 is known here"),
+        (("ap",), 'there is no task "ap"'),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    two: Workspace, words: tuple[str, ...], message: str
+) -> None:
+    done = two.vx("why", *words)
+    assert done.code == 2
+    assert message in done.err

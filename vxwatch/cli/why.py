@@ -1,0 +1,129 @@
+"""`vx why`: what a run would do with a task now, what moved, and what happened the last time."""
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from vxwatch.cache import history
+from vxwatch.cache.database import CacheError
+from vxwatch.cache.difference import Moved
+from vxwatch.cache.store import spelled
+from vxwatch.cli.directory import working_directory
+from vxwatch.cli.told import to_standard_error
+from vxwatch.durations import format_age
+from vxwatch.errors import UserError
+from vxwatch.graph.affected import LOCKFILES
+from vxwatch.masking import Masker
+from vxwatch.output import reasons, tables
+from vxwatch.process.environment import secret_values
+from vxwatch.session.forecast import Done, Forecast, Verdict
+from vxwatch.session.knowledge import Knowledge
+from vxwatch.session.planning import Options, Plan, make_plan
+
+if TYPE_CHECKING:
+    from vxwatch.cache.history import Result
+    from vxwatch.model import TaskId
+
+_SECOND = 1_000_000_000
+
+
+def explain(name: str, arguments: tuple[str, ...], run: int | None, *, as_json: bool) -> int:
+    """Print why the task would run, or would not, against its previous run or that of an id."""
+    options = Options("run", (name,), working_directory(), arguments=arguments)
+    plan = make_plan(options)
+    if len(plan.requested) != 1 or plan.requested[0].rpartition("#")[2] != name.rpartition("#")[2]:
+        raise UserError(
+            "not-one-task",
+            f"{name} is a group, and stands for {len(plan.requested)} tasks",
+            f"name one of them: vx why {plan.requested[0]}" if plan.requested else "",
+        )
+    masker = Masker(secret_values(os.environ, plan.workspace).values())
+    with closing(Knowledge(plan, options, os.environ)) as known:
+        known.hear(to_standard_error)
+        value = masker.within(_answer(plan, options, known, run))
+    if as_json:
+        tables.write_json(value)
+    else:
+        tables.lines(reasons.why(value))
+    return 0
+
+
+def _answer(plan: Plan, options: Options, known: Knowledge, run: int | None) -> dict[str, Any]:
+    task = plan.requested[0]
+    forecast = Forecast(plan, options, known)
+    try:
+        against = None if run is None else _in_run(forecast, plan, task, run)
+        verdict = forecast.verdict(task, against)
+        last, flaky = forecast.last(task), forecast.flaky(task)
+    except CacheError as error:
+        raise UserError("cache", error.message, error.hint) from None
+    return {
+        **verdict_value(plan, verdict),
+        "last": None if last is None else _last(plan, last),
+        "flaky": flaky,
+    }
+
+
+def _in_run(forecast: Forecast, plan: Plan, task: "TaskId", run: int) -> "tuple[int, Result]":
+    """How the task ended in the run of that id."""
+    store, root = forecast.store, plan.workspace.root
+    found = None if store is None else history.run(store, root, run)
+    if store is None or found is None:
+        raise UserError(
+            "no-run", f"no run {run} is known here", "`vx last --list` has those there are"
+        )
+    for result in reversed(history.results(store, run)):
+        if result.task == spelled(task) and result.key is not None:
+            return run, result
+    raise UserError("no-run", f"{task} was not looked at in run {run}", f"see `vx last {run}`")
+
+
+def verdict_value(plan: Plan, verdict: Verdict) -> dict[str, Any]:
+    """A verdict, as `vx why` and `vx run --dry` print it."""
+    return {
+        "task": verdict.task,
+        "would": verdict.would,
+        "reason": verdict.reason,
+        "since": verdict.since,
+        "moved": _moved(plan, verdict.task, verdict.moved),
+    }
+
+
+def _last(plan: Plan, done: Done) -> dict[str, Any]:
+    result = done.result
+    return {
+        "run": done.run,
+        "started": result.started / _SECOND,
+        "ago": format_age(max(0.0, (time.time_ns() - result.started) / _SECOND)),
+        "status": result.status,
+        "code": result.code,
+        "seconds": result.seconds,
+        "detail": result.detail,
+        "reason": done.reason,
+        "moved": _moved(plan, result.task, done.moved),
+    }
+
+
+def _moved(plan: Plan, task: "TaskId", moved: Iterable[Moved]) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": one.kind,
+            "name": one.name,
+            "way": one.way,
+            "part_of": _part_of(plan, task, one),
+            "because": _moved(plan, one.name, one.because),
+        }
+        for one in moved
+    ]
+
+
+def _part_of(plan: Plan, task: "TaskId", moved: Moved) -> str | None:
+    """The project that a part of a lockfile is of; None for a file that counts whole."""
+    if moved.kind != "file" or moved.name not in LOCKFILES:
+        return None
+    owner, _, name = task.rpartition("#")
+    project = plan.workspace.projects.get(owner)
+    asked = None if project is None or name not in project.tasks else project.tasks[name].inputs
+    return None if asked is not None and moved.name in asked.workspace_files else owner
