@@ -6,7 +6,9 @@ an output: a directory that is declared as a whole is one with all it holds, `no
 meant for. `.git` and `.vx` are nobody's output.
 """
 
-from collections.abc import Collection, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from vxwatch.globs import EXCLUDED, Matcher, expand, literal, rooted, split
 from vxwatch.graph.places import outermost, upward
@@ -21,13 +23,10 @@ _ANY = "\x1f"
 class Declared:
     """The declared outputs of one task, its paths relative to the root of the workspace."""
 
-    def __init__(self, project: Project, outputs: Globs, projects: Collection[str]) -> None:
-        """`projects` are the directories of all projects."""
+    def __init__(self, project: Project, outputs: Globs, projects: Sequence[str]) -> None:
+        """`projects` are the directories of all projects, sorted."""
         own = rooted(project.dir, outputs.files)
-        inside = f"{project.dir}/" if project.dir else ""
-        self._nested = frozenset(
-            other for other in projects if other != project.dir and other.startswith(inside)
-        )
+        self._nested = _inside(project.dir, projects) if own else frozenset()
         self._own = Matcher(own)
         self._wide = Matcher(outputs.workspace_files)
         self.roots = tuple(outermost({*self._own.roots(), *self._wide.roots()}))
@@ -57,6 +56,18 @@ class Declared:
 
     def _is_nested(self, path: str) -> bool:
         return bool(self._nested) and any(place in self._nested for place in upward(path))
+
+
+def _inside(directory: str, projects: Sequence[str]) -> frozenset[str]:
+    """Those of the sorted directories that lie inside one. Costs these, not all."""
+    prefix = f"{directory}/" if directory else ""
+    found: set[str] = set()
+    for other in islice(projects, bisect_left(projects, prefix), None):
+        if not other.startswith(prefix):
+            break
+        if other:
+            found.add(other)
+    return frozenset(found)
 
 
 def _wholes(patterns: Collection[str]) -> Iterator[str]:

@@ -125,6 +125,8 @@ class Outputs:
         What stamps do not prove is read. Raises `LinkedPlaceError` and OSError.
         """
         at = self._clock()
+        if not self._declared.roots:
+            return Difference(Tree(), (), frozenset()), Presence(at, {})
         with Places(self._root) as places:
             tree = self._finder.find(places)
             spared = frozenset(tree.tracked)

@@ -41,6 +41,10 @@ Notice = Callable[[str, str], None]
 """Tells the user a line, and what to do."""
 
 
+_TOGETHER = 256
+"""Notes that are written together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reused:
     """A result that was there already ("fresh"), or was put back, with what the task wrote."""
@@ -86,6 +90,7 @@ class Cache:
         self._stopping = threading.Event()
         self._entries: dict[str, Entry] = {}
         self._present: dict[str, tuple[str, Presence]] = {}
+        self._unwritten: dict[TaskId, tuple[str, Presence]] = {}
         self._packed: dict[str, tuple[str, bytes]] = {}
         self.store: Store | None = None
         self.load(projects)
@@ -98,10 +103,12 @@ class Cache:
     def load(self, projects: Mapping[str, Project]) -> None:
         """Take up the projects as they are now."""
         self._projects = projects
+        self._places = sorted(project.dir for project in projects.values())
         self._outputs: dict[TaskId, tuple[Outputs, Declared]] = {}
 
     def close(self) -> None:
         """Let go of the store."""
+        self._write_notes()
         store, self.store = self.store, None
         if store is not None:
             with self.trouble("the cache was left"):
@@ -219,7 +226,10 @@ class Cache:
                 *(key, task.id, self._clock(), seconds, made.artifact, made.size),
                 *(pack(made.items), log.pack()),
             )
+            with self._lock:
+                self._unwritten.pop(task.id, None)
             self.store.save(entry, self._root, made.presence, made.pending)
+            self._entries.pop(key, None)
             self._present[spelled(task.id)] = key, made.presence
             return True
         return False
@@ -235,7 +245,7 @@ class Cache:
         return self._present.get(name)
 
     def _entry(self, key: str) -> Entry | None:
-        known = self._entries.pop(key, None)
+        known = self._entries.get(key)
         return known if known is not None or self.store is None else self.store.entry(key)
 
     def _put_back(self, task: Task, entry: Entry, known: Presence) -> Reused | None:
@@ -276,15 +286,27 @@ class Cache:
         """
         name = spelled(task.id)
         known = [place.pop(name, None) for place in (self._packed, self._present)]
+        with self._lock:
+            self._unwritten.pop(task.id, None)
         with self.trouble("the cache is not used"):
             if self.store is not None and any(known):
                 self.store.forget(self._root, task.id)
 
     def _note(self, task: Task, key: str, presence: Presence) -> None:
         self._present[spelled(task.id)] = key, presence
-        with self.trouble("the cache is not written", saving=True):
-            if self.store is not None:
-                self.store.note(self._root, task.id, key, presence)
+        with self._lock:
+            self._unwritten[task.id] = key, presence
+            if len(self._unwritten) >= _TOGETHER:
+                self._write_notes()
+
+    def _write_notes(self) -> None:
+        """Write down what is on disk; who dies before that has it looked at once more."""
+        with self._lock, self.trouble("the cache is not written", saving=True):
+            notes, self._unwritten = self._unwritten, {}
+            if notes and self.store is not None:
+                with self.store.changing():
+                    for task, (key, presence) in notes.items():
+                        self.store.note(self._root, task, key, presence)
 
     def _of(self, task: Task) -> tuple[Outputs, Declared]:
         with self._lock:
@@ -292,8 +314,7 @@ class Cache:
             if known is None:
                 assert task.outputs is not None
                 project = self._projects[task.project]
-                places = [one.dir for one in self._projects.values()]
-                declared = Declared(project, task.outputs, places)
+                declared = Declared(project, task.outputs, self._places)
                 outputs = Outputs(
                     self._root, declared, self._below, self._clock, self._stopping.is_set
                 )
