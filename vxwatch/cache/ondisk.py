@@ -10,6 +10,7 @@ from vxwatch.cache.content import Stamp, older
 from vxwatch.cache.declared import NEVER, Declared
 from vxwatch.cache.manifest import DIRECTORY, FILE, LINK, Kind, order
 from vxwatch.cache.places import Places
+from vxwatch.graph.places import upward
 
 Tracked = Callable[[Sequence[str]], Collection[str]]
 """The files that git tracks in some directories or at some paths."""
@@ -65,6 +66,20 @@ class Presence:
             if now != stamp or (stamp is not None and not older(stamp, self.at)):
                 return False
         return True
+
+    def is_new(self, since: int) -> bool:
+        """Whether each file and link was written after that time, and no directory is for nothing.
+
+        Then nothing of it is left over from before.
+        """
+        filled: set[str] = set()
+        for path, (_, content) in self.paths.items():
+            if content:
+                filled.update(upward(path))
+        return all(
+            stamp is None or (stamp[2] >= since if content else path in filled)
+            for path, (stamp, content) in self.paths.items()
+        )
 
     def vouched(self, path: str, stamp: Stamp) -> str | None:
         """The content of the file with these stamps, if they prove it."""

@@ -1,0 +1,69 @@
+"""A watch leaves outputs where they are while it makes them anew, and saves what is surely new."""
+
+from tests.harness.workspace import Workspace
+
+CONFIG = """[tasks.t]
+command = '''{command}; echo run >> "{logs}/t"'''
+cache = {{ inputs = ["src/**"], outputs = ["out/**"] }}
+"""
+
+
+def prepare(ws: Workspace, command: str) -> None:
+    ws.write("src/a.txt", "one")
+    ws.write("vx.toml", CONFIG.format(command=command, logs=ws.logs))
+
+
+def told(ws: Workspace) -> str:
+    done = ws.vx("run", "t")
+    assert done.code == 0, done.text
+    return done.out.splitlines()[-1].rpartition(" in ")[0]
+
+
+def test_outputs_stay_while_the_task_runs_and_when_it_fails(ws: Workspace) -> None:
+    prepare(
+        ws,
+        f'mkdir -p out; ls out >> "{ws.logs}/seen"; ! grep -q BAD src/a.txt && cp src/a.txt out/b',
+    )
+    vx = ws.watch("t")
+    ws.wait_runs("t", 1)
+    ws.wait(lambda: ws.holds("out/b", "one"), "the first output")
+    ws.settle()
+    ws.write("vx.toml", ws.read("vx.toml").replace("out/b;", "out/tmp && mv out/tmp out/b;"))
+    ws.wait_runs("t", 2)
+    ws.settle()
+    ws.write("src/a.txt", "BAD")
+    vx.wait_says("t failed")
+    assert ws.holds("out/b", "one")
+    assert vx.stop() == 0
+    with open(f"{ws.logs}/seen") as file:
+        assert file.read().split() == ["b", "b"]
+
+
+def test_what_is_all_new_is_saved(ws: Workspace) -> None:
+    prepare(ws, "mkdir -p out/deep; cp src/a.txt out/deep/b")
+    vx = ws.watch("t")
+    ws.wait_runs("t", 1)
+    ws.settle()
+    ws.write("src/a.txt", "two")
+    ws.wait_runs("t", 2)
+    ws.settle()
+    assert vx.stop() == 0
+    assert told(ws) == "1 fresh"
+    ws.write("src/a.txt", "one")
+    assert told(ws) == "1 restored"
+    assert ws.runs("t") == 2
+
+
+def test_what_may_be_left_over_is_not(ws: Workspace) -> None:
+    prepare(ws, "mkdir -p out; cp src/a.txt out/$(cat src/a.txt)")
+    vx = ws.watch("t")
+    ws.wait_runs("t", 1)
+    ws.settle()
+    ws.write("src/a.txt", "two")
+    ws.wait_runs("t", 2)
+    ws.settle()
+    assert vx.stop() == 0
+    assert ws.holds("out/one", "one")
+    assert told(ws) == "1 ran"
+    assert not ws.holds("out/one", "one")
+    assert ws.holds("out/two", "two")
