@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -112,18 +113,29 @@ def test_an_interrupted_task_is_not_kept(build: Workspace, trap: str) -> None:
     build.nothing_left()
 
 
+MOVES = {
+    "src/b": "echo new > src/b",
+    "src/a": "printf 'two\n' > src/a",
+    "src/empty/deep/c": "mkdir src/empty/deep; echo new > src/empty/deep/c",
+    "src/gone": "rm src/gone",
+    "package-lock.json": "echo '{}' > package-lock.json",
+}
+
+
+@pytest.mark.parametrize("path", MOVES)
 def test_an_input_that_moved_while_the_task_ran_is_told_and_nothing_is_kept(
-    build: Workspace,
+    build: Workspace, path: str
 ) -> None:
+    build.write("src/gone", "here\n")
+    os.makedirs(build.file("src/empty"))
     wait = '\necho up >> "$LOGS/up"; while [ ! -e "$LOGS/go" ]; do sleep 0.05; done\n'
-    build.write("build.sh", BUILD + wait)
+    build.write("build.sh", BUILD.replace("cat src/*", "cat src/a") + wait)
     vx = build.start("run", "build")
     build.wait_runs("up", 1)
-    build.write("src/b", "new\n")
+    subprocess.run(MOVES[path], shell=True, cwd=build.path, check=True)
     Path(build.logs, "go").touch()
     assert vx.ended() == 0
-    assert "build is not saved: src/b changed while it ran" in vx.output
-    os.unlink(build.file("src/b"))
+    assert f"build is not saved: {path} changed while it ran" in vx.output
     assert run(build, "build") == "1 ran"
     assert run(build, "build") == "1 fresh"
 

@@ -9,6 +9,7 @@ Nothing is written, and no file that is not regular is opened. Calls must not ov
 come from different threads.
 """
 
+import os
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from vxwatch.cache.content import Clock, Stamp
 from vxwatch.cache.record import Record
 from vxwatch.cache.remembered import Remembered
 from vxwatch.cache.tree import PathTree
-from vxwatch.cache.walk import Walker
+from vxwatch.cache.walk import Walker, listing
 from vxwatch.globs import excluded
 from vxwatch.graph.affected import LOCKFILES, Affected
 from vxwatch.graph.places import outermost, upward
@@ -122,6 +123,26 @@ class FileIndex:
         if task_id in self._affected.servers:
             self._renew(task_id)
         return self._record.digests(list(self._selected[task_id]))
+
+    def stands(self, task_id: TaskId) -> bool:
+        """Whether stamps prove that the task takes what its key was made of, and nothing came.
+
+        Costs little and changes nothing; where it is not so, `refresh` tells what moved.
+        """
+        taken = self._selected.get(task_id, ())
+        if not all(map(self._record.proves, list(taken))):
+            return False
+        own, wide = self._affected.roots(task_id)
+        ahead = [*own, *wide]
+        while ahead:
+            directory = ahead.pop()
+            for path, is_directory in listing(self._root, directory):
+                if is_directory:
+                    if not self._affected.closed(path):
+                        ahead.append(path)
+                elif path not in self._record and self._affected.takes(task_id, path):
+                    return False
+        return not any(os.path.lexists(f"{self._root}/{p}") for p in LOCKFILES - {*self._record})
 
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.

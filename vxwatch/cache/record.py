@@ -70,6 +70,12 @@ class Record:
         seen = self._seen.get(path)
         return seen.digest if seen and seen.settled and seen.stamp == stamp else None
 
+    def proves(self, path: str) -> bool:
+        """Whether the stamps that a file has now prove that it holds what was last read of it."""
+        seen = self._seen.get(path)
+        now = glance(self._full(path)) if seen is not None and seen.settled else None
+        return seen is not None and now is not None and now.stamp == seen.stamp
+
     def entries(self) -> Iterator[tuple[str, Stamp, str]]:
         """Path, stamps and digest of each file whose stamps vouch for what was read."""
         for path, seen in self._seen.items():

@@ -58,6 +58,21 @@ class Walker:
             self.denied[directory] = os.strerror(error.errno or 0)
 
 
+def listing(root: str, directory: str) -> Iterator[tuple[str, bool]]:
+    """What lies in a directory and may count, and whether that is a directory itself.
+
+    Nothing where there is no directory, or none that can be read.
+    """
+    prefix = f"{directory}/" if directory else ""
+    try:
+        with os.scandir(f"{root}/{directory}") as entries:
+            for entry in entries:
+                if not excluded(entry.name):
+                    yield prefix + entry.name, entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return
+
+
 def directories(root: str, ignored: Ignored) -> list[str]:
     """Every directory below an absolute root that counts, and the root as "", by its level.
 

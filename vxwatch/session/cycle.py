@@ -107,6 +107,8 @@ class Cycle:
     def _moved(self, task: "Task") -> str | None:
         """Look at the task's inputs once more; one that changed while it ran, if any did."""
         session = self._session
+        if session.index.stands(task.id):
+            return None
         own, wide = session.affected.roots(task.id)
         changed = session.index.refresh({*own, *wide, *LOCKFILES})
         if not changed:
