@@ -1,5 +1,6 @@
 """The proxy of a box by itself: what it lets through, what it refuses, and what nobody upsets."""
 
+import contextlib
 import socket
 import struct
 import threading
@@ -377,13 +378,52 @@ def test_no_bytes_upset_it() -> None:
 
     with origin(echo) as port, proxy("127.0.0.1") as through:
 
-        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
         @given(heads, st.binary(max_size=200), st.booleans())
         def throw(head: bytes, rest: bytes, orderly: bool) -> None:
-            with through.connect() as client:
+            with through.connect() as client, contextlib.suppress(OSError):
                 client.sendall(head + rest)
                 if orderly:
                     client.shutdown(socket.SHUT_WR)
 
         throw()
         assert tunnel(through, port) == b"heard hello"
+
+
+@pytest.mark.slow
+def test_no_answer_upsets_it() -> None:
+    answer = [b""]
+
+    def any_answer(client: socket.socket) -> None:
+        read_to(client, LINES)
+        client.sendall(answer[0])
+
+    starts = st.sampled_from(
+        (
+            *(
+                b"",
+                b"HTTP/1.1 200 OK\r\n",
+                b"HTTP/1.1 101 Switching\r\n\r\n",
+                b"HTTP/1.1 100 C\r\n",
+            ),
+            *(
+                b"HTTP/1.1 204 No\r\nContent-Length: 5\r\n",
+                b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx",
+            ),
+            *(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 999 x\r\n\r\n"),
+        )
+    )
+    with origin(any_answer) as port, proxy("127.0.0.1") as through:
+
+        @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(starts, st.binary(max_size=100), st.sampled_from([b"GET", b"HEAD", b"POST", b"PUT"]))
+        def throw(start: bytes, rest: bytes, method: bytes) -> None:
+            answer[0] = start + rest
+            with through.connect() as client, contextlib.suppress(OSError):
+                client.sendall(get(port).replace(b"GET", method, 1))
+                client.shutdown(socket.SHUT_WR)
+                read_all(client)
+
+        throw()
+        answer[0] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        assert through.ask(get(port), close=True).endswith(b"ok")

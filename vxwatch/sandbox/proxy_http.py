@@ -54,10 +54,11 @@ class _Peer:
             self.state.receive_data(await loop.sock_recv(self.socket, _CHUNK))
         return event
 
-    async def send(self, *events: h11.Event) -> None:
-        """Send these events."""
-        data = b"".join(self.state.send(event) or b"" for event in events)
-        await asyncio.get_running_loop().sock_sendall(self.socket, data)
+    async def send(self, event: h11.Event) -> None:
+        """Send the event."""
+        data = self.state.send(event)
+        if data:
+            await asyncio.get_running_loop().sock_sendall(self.socket, data)
 
 
 async def speak_http(
@@ -84,7 +85,7 @@ async def speak_http(
                 break
             peer.state.start_next_cycle()
             limit = _IDLE
-    except h11.RemoteProtocolError as error:
+    except h11.ProtocolError as error:
         await _answer(peer, _Error(error.error_status_hint, str(error)))
     except _Error as error:
         await _answer(peer, error)
@@ -93,7 +94,7 @@ async def speak_http(
 
 async def _tunnel(peer: _Peer, request: h11.Request, dialler: Dialler, tunnels: Tunnels) -> None:
     host, colon, port = request.target.decode("latin-1").rpartition(":")
-    if not colon or not port.isdigit() or not 0 < int(port[:6]) <= _LAST_PORT:
+    if not colon or not port.isdecimal() or not 0 < int(port[:6]) <= _LAST_PORT:
         raise _Error(400, "CONNECT names a host and a port")
     server = await _dial(dialler, host, int(port))
     try:
@@ -210,5 +211,6 @@ async def _answer(peer: _Peer, error: _Error) -> None:
         (b"connection", b"close"),
     ]
     phrase = b"Refused by the sandbox" if error.status == HTTPStatus.FORBIDDEN else b""
-    head = h11.Response(status_code=error.status, headers=headers, reason=phrase)
-    await peer.send(head, h11.Data(data=body), h11.EndOfMessage())
+    await peer.send(h11.Response(status_code=error.status, headers=headers, reason=phrase))
+    with contextlib.suppress(h11.LocalProtocolError):  # the answer to HEAD has no body
+        await peer.send(h11.Data(data=body))
