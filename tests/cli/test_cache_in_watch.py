@@ -3,7 +3,7 @@
 from tests.harness.workspace import Workspace
 
 CONFIG = """[tasks.t]
-command = '''{command}; echo run >> "{logs}/t"'''
+command = '''echo run >> "{logs}/t"; {command}'''
 cache = {{ inputs = ["src/**"], outputs = ["out/**"] }}
 """
 
@@ -28,7 +28,7 @@ def test_outputs_stay_while_the_task_runs_and_when_it_fails(ws: Workspace) -> No
     ws.wait_runs("t", 1)
     ws.wait(lambda: ws.holds("out/b", "one"), "the first output")
     ws.settle()
-    ws.write("vx.toml", ws.read("vx.toml").replace("out/b;", "out/tmp && mv out/tmp out/b;"))
+    ws.write("vx.toml", ws.read("vx.toml").replace("out/b'''", "out/tmp && mv out/tmp out/b'''"))
     ws.wait_runs("t", 2)
     ws.settle()
     ws.write("src/a.txt", "BAD")
