@@ -126,11 +126,29 @@ class Cache:
                 self._entries.update(self.store.entries(wanted))
         return wanted <= self._entries.keys()
 
+    def knows(self, task: Task, key: str) -> bool:
+        """Whether there may be a result of the task under this key: one look, no file is touched."""
+        present = self._known(task)
+        if present is not None and present[0] == key:
+            return True
+        with self.trouble("the cache is not used"):
+            entry = self._entry(key)
+            if entry is not None:
+                self._entries[key] = entry
+                return True
+        return False
+
     def reuse(self, task: Task, key: str) -> Reused | None:
         """The result of the task under this key; None if it must run.
 
         Afterwards the outputs on disk are those of the key, unless it must run.
         """
+        try:
+            return self._reused(task, key)
+        finally:
+            self._entries.pop(key, None)
+
+    def _reused(self, task: Task, key: str) -> Reused | None:
         if self.standing(task, key) is not None:
             return Reused("fresh")
         present = self._known(task)

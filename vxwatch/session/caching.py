@@ -144,6 +144,8 @@ class Caching:
         cache, key = self._cache, self._session.keys.key(task.id)
         if cache is None or self._session.options.cache == "renew":
             return None
+        if not cache.knows(task, key):
+            return None
         return await _in_thread(cache, lambda: cache.reuse(task, key))
 
     async def _run(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
