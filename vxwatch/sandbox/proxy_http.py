@@ -51,6 +51,9 @@ class _Peer:
         """The next event. Raises OSError, and `h11.RemoteProtocolError` for what is no HTTP."""
         loop = asyncio.get_running_loop()
         while (event := self.state.next_event()) is h11.NEED_DATA:
+            # A socket that is always ready would keep the loop to itself, and a request from
+            # being read to its end before its answer has been.
+            await asyncio.sleep(0)
             self.state.receive_data(await loop.sock_recv(self.socket, _CHUNK))
         return event
 
