@@ -1,11 +1,11 @@
 """`vx why` names what moved, and what happened the last time, and never a value."""
 
-import json
 import os
 import re
 
 import pytest
 
+from tests.harness.schemas import checked
 from tests.harness.workspace import Workspace
 
 
@@ -133,7 +133,7 @@ def test_the_json_form_says_the_same_and_no_value(two: Workspace) -> None:
     two.vx("run", "app")
     two.environment |= {"PASS": "hunter33", "MODE": "visible"}
     done = two.vx("why", "app", "--format", "json")
-    value = json.loads(done.out)
+    value = checked(done.out, "why")
     assert [(m["kind"], m["name"], m["way"]) for m in value["moved"]] == [
         ("env", "MODE", "added"),
         ("env", "PASS", "changed"),

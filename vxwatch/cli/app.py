@@ -84,7 +84,11 @@ class TaskCommand(click.Command):
         """Click's own on what precedes the first `--`."""
         cut = args.index("--") if "--" in args else len(args)
         ctx.meta["vx.forwarded"] = tuple(args[cut + 1 :])
-        return super().parse_args(ctx, args[:cut])
+        return super().parse_args(ctx, [_WITH_VALUE.get(arg, arg) for arg in args[:cut]])
+
+
+_WITH_VALUE = {"--affected": "--affected=", "--dry": "--dry=text"}
+"""Click would take the word that follows an option whose value may be left out for its value."""
 
 
 @vx.command(cls=TaskCommand)
@@ -112,6 +116,13 @@ class TaskCommand(click.Command):
 @click.option(
     "--exclude-dependencies", "alone", is_flag=True, help="Leave out what the tasks depend on."
 )
+@click.option(
+    "--dry",
+    type=click.Choice(["text", "json"]),
+    metavar="[=json]",
+    help="Only say what would run, and why.",
+)
+@click.option("--graph", is_flag=True, help="Only print the graph of the tasks, in DOT.")
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
     """Run tasks and everything they depend on.
@@ -188,6 +199,22 @@ def why(ctx: click.Context, task: str, number: int | None, form: str) -> int:
     from vxwatch.cli.why import explain
 
     return explain(task, ctx.meta["vx.forwarded"], number, as_json=form == "json")
+
+
+@vx.command()
+@click.argument("number", type=int, required=False, metavar="[RUN]")
+@click.option("--list", "listing", is_flag=True, help="The last 20 runs, not the tasks of one.")
+@click.option("--failed", is_flag=True, help="Only what failed.")
+@FORMAT
+def last(number: int | None, listing: bool, failed: bool, form: str) -> int:
+    """Show how the tasks of the last run ended, or of the run of a number."""
+    from vxwatch.cli.last import list_runs, show_run
+
+    if listing:
+        if number is not None:
+            raise click.UsageError("--list and the number of a run exclude each other")
+        return list_runs(failed=failed, as_json=form == "json")
+    return show_run(number, failed=failed, as_json=form == "json")
 
 
 @vx.command()

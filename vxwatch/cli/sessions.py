@@ -43,6 +43,8 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         options = _options(verb, forwarded, given, os.environ)
         plan = make_plan(options)
+        if given.get("graph") or given.get("dry"):
+            return _instead(plan, options, given)
         if options.learn:
             from vxwatch.session.learning import check
 
@@ -59,6 +61,15 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         return 128 + interrupted.number if verb == "run" else 0
     finally:
         answer(heeded, signal.SIG_IGN)
+
+
+def _instead(plan: Plan, options: Options, given: Mapping[str, Any]) -> int:
+    """Only say what would be done."""
+    from vxwatch.cli.dry import show_forecast, show_graph
+
+    if given["graph"]:
+        return show_graph(plan)
+    return show_forecast(plan, options, as_json=given["dry"] == "json")
 
 
 def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:

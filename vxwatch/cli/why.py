@@ -2,23 +2,21 @@
 
 import os
 import time
-from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from vxwatch.cache import history
 from vxwatch.cache.database import CacheError
-from vxwatch.cache.difference import Moved
 from vxwatch.cache.store import spelled
 from vxwatch.cli.directory import working_directory
 from vxwatch.cli.told import to_standard_error
+from vxwatch.cli.verdicts import moved_value, verdict_value
 from vxwatch.durations import format_age
 from vxwatch.errors import UserError
-from vxwatch.graph.affected import LOCKFILES
 from vxwatch.masking import Masker
 from vxwatch.output import reasons, tables
 from vxwatch.process.environment import secret_values
-from vxwatch.session.forecast import Done, Forecast, Verdict
+from vxwatch.session.forecast import Done, Forecast
 from vxwatch.session.knowledge import Knowledge
 from vxwatch.session.planning import Options, Plan, make_plan
 
@@ -80,17 +78,6 @@ def _in_run(forecast: Forecast, plan: Plan, task: "TaskId", run: int) -> "tuple[
     raise UserError("no-run", f"{task} was not looked at in run {run}", f"see `vx last {run}`")
 
 
-def verdict_value(plan: Plan, verdict: Verdict) -> dict[str, Any]:
-    """A verdict, as `vx why` and `vx run --dry` print it."""
-    return {
-        "task": verdict.task,
-        "would": verdict.would,
-        "reason": verdict.reason,
-        "since": verdict.since,
-        "moved": _moved(plan, verdict.task, verdict.moved),
-    }
-
-
 def _last(plan: Plan, done: Done) -> dict[str, Any]:
     result = done.result
     return {
@@ -102,28 +89,5 @@ def _last(plan: Plan, done: Done) -> dict[str, Any]:
         "seconds": result.seconds,
         "detail": result.detail,
         "reason": done.reason,
-        "moved": _moved(plan, result.task, done.moved),
+        "moved": moved_value(plan, result.task, done.moved),
     }
-
-
-def _moved(plan: Plan, task: "TaskId", moved: Iterable[Moved]) -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": one.kind,
-            "name": one.name,
-            "way": one.way,
-            "part_of": _part_of(plan, task, one),
-            "because": _moved(plan, one.name, one.because),
-        }
-        for one in moved
-    ]
-
-
-def _part_of(plan: Plan, task: "TaskId", moved: Moved) -> str | None:
-    """The project that a part of a lockfile is of; None for a file that counts whole."""
-    if moved.kind != "file" or moved.name not in LOCKFILES:
-        return None
-    owner, _, name = task.rpartition("#")
-    project = plan.workspace.projects.get(owner)
-    asked = None if project is None or name not in project.tasks else project.tasks[name].inputs
-    return None if asked is not None and moved.name in asked.workspace_files else owner

@@ -40,6 +40,11 @@ def line(text: str) -> None:
     _print(Text(printable(text)))
 
 
+def verbatim(text: str) -> None:
+    """Text for a program, in lines that no width breaks."""
+    _write(text)
+
+
 def lines(texts: Iterable[str]) -> None:
     """Some lines."""
     _print(Text("\n".join(map(printable, texts))))

@@ -1,6 +1,6 @@
 """The words for what happened: durations, outcomes, summaries. Pure; no colour, no bytes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from vxwatch.events import Outcome
 
@@ -50,11 +50,16 @@ def outcome(result: Outcome) -> str:
 
 def counts(outcomes: Iterable[Outcome]) -> str:
     """`2 ran, 1 fresh, 1 failed`, naming only what occurred."""
-    tally: dict[str, int] = {}
+    found: dict[str, int] = {}
     for result in outcomes:
-        tally[result.status] = tally.get(result.status, 0) + 1
+        found[result.status] = found.get(result.status, 0) + 1
+    return tally(found)
+
+
+def tally(found: Mapping[str, int]) -> str:
+    """How many tasks have which status, in the usual order."""
     order = ("ran", "restored", "fresh", "ready", "kept", "skipped", "aborted", "failed")
-    return ", ".join(f"{tally[s]} {s}" for s in order if s in tally) or "nothing to do"
+    return ", ".join(f"{found[s]} {s}" for s in order if s in found) or "nothing to do"
 
 
 def changed(paths: Sequence[str]) -> str:

@@ -76,8 +76,7 @@ class Caching:
         store = self._cache.store
         if store is not None:
             with self._cache.trouble("no history is kept"):
-                options = session.options
-                command = session.masker.text(" ".join(("vx", options.verb, *options.names)))
+                command = session.masker.text(session.options.command)
                 self._recorder = Recorder(store, session.workspace.root, command)
 
     def load(self, workspace: "Workspace") -> None:

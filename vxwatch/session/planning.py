@@ -49,6 +49,16 @@ class Options:
     cache: Literal["use", "renew", "off"] = "use"
     learn: bool = False
 
+    @property
+    def command(self) -> str:
+        """The command line, as far as it chooses tasks."""
+        chosen = [f"--filter {one}" for one in self.filters]
+        if self.affected is not None:
+            chosen.append(f"--affected={self.affected}" if self.affected else "--affected")
+        elif self.everywhere:
+            chosen.append("--all")
+        return " ".join(("vx", self.verb, *self.names, *chosen))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
