@@ -51,9 +51,7 @@ def prune(
     if dry:
         return Amount(len(keys), before.size - _left(store, keys))
     for at in range(0, len(keys), _STEP):
-        with store.changing():
-            for key in keys[at : at + _STEP]:
-                store.drop(key)
+        store.drop(*keys[at : at + _STEP])
     _tidy(store, older_than)
     return Amount(len(keys), max(0, before.size - total(store).size))
 
@@ -100,10 +98,10 @@ def _tidy(store: Store, older_than: float | None) -> None:
     with told(store.directory):
         for path in _files(f"{store.directory}/{TEMPORARY}"):
             _remove_if_left(path)
-        for path in _files(f"{store.directory}/{ARTIFACTS}"):
-            artifact = os.path.basename(path).removesuffix(SUFFIX)
-            with store.changing() as connection:
-                store.release(connection, artifact)
+        paths = _files(f"{store.directory}/{ARTIFACTS}")
+        artifacts = [os.path.basename(path).removesuffix(SUFFIX) for path in paths]
+        for at in range(0, len(artifacts), _STEP):
+            store.sweep(artifacts[at : at + _STEP])
     with store.changing() as connection:
         if older_than is not None:
             oldest = (store.clock() - int(older_than * _SECOND),)

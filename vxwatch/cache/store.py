@@ -196,9 +196,9 @@ class Store:
                 (entry.key, entry.artifact),
             ).fetchone()
             connection.execute("INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?)", row)
-            if before is not None and before[0] is not None:
-                self.release(connection, before[0])
             _note(connection, root, entry.task, entry.key, presence)
+        if before is not None and isinstance(before[0], str):
+            self.sweep([before[0]])
 
     @contextlib.contextmanager
     def artifact(self, entry: Entry) -> Iterator[BinaryIO | None]:
@@ -219,29 +219,30 @@ class Store:
             verify(file, entry.artifact, entry.size)
             yield file
 
-    def drop(self, key: str) -> None:
-        """Remove the entry, and its artifact if no other needs it."""
+    def drop(self, *keys: str) -> None:
+        """Remove the entries, and those of their artifacts that no other needs."""
+        artifacts: list[str] = []
         with self.changing() as connection:
-            found = connection.execute("SELECT artifact FROM entries WHERE key = ?", (key,))
-            artifacts = [artifact for (artifact,) in found if artifact is not None]
-            connection.execute("DELETE FROM entries WHERE key = ?", (key,))
-            for artifact in artifacts:
-                self.release(connection, artifact)
+            for key in keys:
+                row = connection.execute(
+                    "DELETE FROM entries WHERE key = ? RETURNING artifact", (key,)
+                ).fetchone()
+                if row is not None and isinstance(row[0], str):
+                    artifacts.append(row[0])
+        self.sweep(artifacts)
 
-    def release(self, connection: sqlite3.Connection, artifact: str) -> int:
-        """Remove an artifact that no entry needs, within a `changing`; the bytes that it took."""
-        needed = connection.execute(
-            "SELECT 1 FROM entries WHERE artifact = ? LIMIT 1", (artifact,)
-        ).fetchone()
-        if needed:
-            return 0
-        path = self.path(artifact)
-        try:
-            size = os.stat(path).st_size
-            os.unlink(path)
-        except FileNotFoundError:
-            return 0
-        return size
+    def sweep(self, artifacts: Iterable[str]) -> None:
+        """Remove those of the artifacts that no entry needs.
+
+        In a transaction of its own: who dies in it leaves an artifact too many, never a row
+        without its artifact.
+        """
+        with self.changing() as connection:
+            for artifact in artifacts:
+                query = "SELECT 1 FROM entries WHERE artifact = ? LIMIT 1"
+                if connection.execute(query, (artifact,)).fetchone() is None:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(self.path(artifact))
 
     def path(self, artifact: str) -> str:
         """Where an artifact lies."""
