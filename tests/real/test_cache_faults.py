@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.owner import as_an_owner
 from vxwatch.cache.database import NAME
 from vxwatch.cache.log import Log
 from vxwatch.cache.prune import prune
@@ -285,3 +286,29 @@ def test_an_entry_that_is_saved_again_takes_the_place_of_the_old_one(root: str) 
     with cache(root, []) as use:
         assert use.reuse(TASK, "k") is not None
     assert is_made(root, "y")
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_read_only_cache_is_one_warning(filled: bool) -> None:
+    with as_an_owner() as place:
+        root = f"{place}/w"
+        os.mkdir(root)
+        make(root, "x")
+        if filled:
+            with cache(root, []) as use:
+                assert save(use, "k")
+        else:
+            os.mkdir(f"{place}/cache")
+        parts = [f"{place}/cache", *(d for d, _, _ in os.walk(f"{place}/cache"))]
+        files = [f"{d}/{name}" for d in parts for name in os.listdir(d)]
+        for path in {*parts, *files}:
+            os.chmod(path, 0o555)
+        told: list[str] = []
+        with cache(root, told) as use:
+            assert use.reuse(TASK, "other") is None
+            use.prepare(TASK)
+            make(root, "y")
+            assert not save(use, "other")
+        for path in parts:
+            os.chmod(path, 0o755)
+        assert len(told) == 1, told

@@ -8,8 +8,8 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.owner import as_an_owner
 from vxwatch.cache.archive import DamagedError, read, verify
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.manifest import Item, UnsoundError, unpack
@@ -323,23 +324,6 @@ def test_a_restore_that_somebody_disturbs_fails(root: str) -> None:
     write(f"{root}/dist/strange")
     with pytest.raises(CannotRestoreError):
         these.restore(saved[0], difference, io.BytesIO(saved[2]))
-
-
-@contextmanager
-def as_an_owner() -> Iterator[str]:
-    """A directory of a user whom permissions bind, who does what the block does."""
-    place = tempfile.mkdtemp()
-    root = os.geteuid() == 0
-    if root:
-        os.chmod(os.path.dirname(place), 0o755)
-        os.chown(place, 65534, 65534)
-        os.seteuid(65534)
-    try:
-        yield place
-    finally:
-        if root:
-            os.seteuid(0)
-        shutil.rmtree(place)
 
 
 def test_a_read_only_tree_of_our_own_is_cleaned_and_restored() -> None:
