@@ -122,6 +122,13 @@ _WITH_VALUE = {"--affected": "--affected=", "--dry": "--dry=text"}
     metavar="[=json]",
     help="Only say what would run, and why.",
 )
+@click.option("--summarize", metavar="FILE", help="Write the run and its tasks there, as JSON.")
+@click.option("--profile", metavar="FILE", help="Write a trace there, for chrome://tracing.")
+@click.option(
+    "--report",
+    type=click.Choice(["markdown"]),
+    help="Print a summary for CI; on GitHub Actions, show it with the job.",
+)
 @click.option("--graph", is_flag=True, help="Only print the graph of the tasks, in DOT.")
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:

@@ -14,6 +14,7 @@ from vxwatch.events import RunEnded, RunStarted
 from vxwatch.masking import Masker
 from vxwatch.output import diagnostics
 from vxwatch.output.plain import Plain
+from vxwatch.output.record import Record
 from vxwatch.output.style import Style, wants_colour
 from vxwatch.output.writer import Writer
 from vxwatch.process.suspension import Loop
@@ -34,8 +35,12 @@ def live(
     known: Knowledge,
     heeded: list[signal.Signals],
     interrupted: Interrupt,
+    record: Record | None = None,
 ) -> int:
-    """Run the session; its exit code. `interrupted` answers signals once nothing is alive."""
+    """Run the session; its exit code. `interrupted` answers signals once nothing is alive.
+
+    The `record` hears what happens, too.
+    """
     writer, masker = Writer(), Masker()
     renderer = _renderer(writer)
     patience: float | None = FLUSH_PATIENCE
@@ -43,7 +48,8 @@ def live(
     code, stopped = 0, True
     try:
         # Made before anything is started: it may refuse.
-        session = Session(plan, options, renderer, os.environ, masker, known)
+        emit = renderer if record is None else record.before(renderer)
+        session = Session(plan, options, emit, os.environ, masker, known)
         with asyncio.Runner(loop_factory=Loop) as runner:
             code, stopped = runner.run(_session(session, heeded))
         if not stopped:

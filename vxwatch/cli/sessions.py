@@ -50,6 +50,8 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
 
             check(plan)
         _refuse_a_task_of(plan.workspace.root, os.environ)
+        if any(given.get(option) for option in ("summarize", "profile", "report")):
+            return _reported(plan, options, given, heeded)
         with closing(Knowledge(plan, options, os.environ)) as known:
             code = _nothing_to_do(plan, options, known) if verb == "run" else None
             if code is not None:
@@ -70,6 +72,19 @@ def _instead(plan: Plan, options: Options, given: Mapping[str, Any]) -> int:
     if given["graph"]:
         return show_graph(plan)
     return show_forecast(plan, options, as_json=given["dry"] == "json")
+
+
+def _reported(
+    plan: Plan, options: Options, given: Mapping[str, Any], heeded: list[signal.Signals]
+) -> int:
+    """A run about which something is written at its end; it goes the long way in any case."""
+    from vxwatch.cli import reports
+    from vxwatch.cli.live import live
+
+    record = reports.record(given)
+    with closing(Knowledge(plan, options, os.environ)) as known:
+        code = live(plan, options, known, heeded, _interrupted, record)
+    return reports.write(record, plan, options, given, code)
 
 
 def _refuse_a_task_of(root: str, environ: Mapping[str, str]) -> None:
