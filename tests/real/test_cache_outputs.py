@@ -24,7 +24,7 @@ from vxwatch.cache.declared import Declared
 from vxwatch.cache.manifest import Item, UnsoundError, unpack
 from vxwatch.cache.ondisk import Presence
 from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs
-from vxwatch.cache.places import LinkedPlaceError
+from vxwatch.cache.places import LinkedPlaceError, Places
 from vxwatch.model import Globs, Project
 
 Saved = tuple[tuple[Item, ...], Presence, bytes, str, int]
@@ -418,3 +418,31 @@ def test_other_tools_read_the_archives(root: str) -> None:
         assert content is not None
         assert content.read() == b"content"
         assert members["dist/link"].linkname == "t" * 150
+
+
+class Disturbing(io.BytesIO):
+    """What is written into it makes the output grow."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def write(self, data: Any, /) -> int:
+        with open(self._path, "ab") as file:
+            file.write(b"more")
+        return super().write(data)
+
+
+def test_an_output_that_still_changes_is_not_saved(root: str) -> None:
+    write(f"{root}/dist/a", os.urandom(3_000_000))
+    with pytest.raises(CannotSaveError, match="dist/a changed while it was saved"):
+        outputs(root, "dist/**").capture(Disturbing(f"{root}/dist/a"))
+
+
+def test_nothing_is_written_over_what_is_there(root: str) -> None:
+    write(f"{root}/store/a", "shared")
+    os.makedirs(f"{root}/dist")
+    os.link(f"{root}/store/a", f"{root}/dist/a")
+    with Places(root) as places, pytest.raises(FileExistsError), places.creating("dist/a"):
+        pytest.fail("it was opened")
+    assert Path(root, "store", "a").read_text() == "shared"
