@@ -223,8 +223,9 @@ def test_a_client_that_never_reads_is_cut_after_the_grace(
         loop = asyncio.get_running_loop()
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
         writer.write(b"GET /big HTTP/1.0\r\n\r\n")
-        async with server.up(f"server.py port={INSIDE}", grace=0.3):
+        async with server.up(f"server.py port={INSIDE}", grace=0.3) as alive:
             await get(port)
+            await alive.stop(signal.SIGKILL, 0)
             begun = loop.time()
         assert loop.time() - begun < patience(5)
         writer.close()
