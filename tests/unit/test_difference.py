@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vxwatch.cache.difference import Moved, difference
+from vxwatch.cache.difference import Moved, difference, direct_difference
 from vxwatch.cache.key import task_key
 from vxwatch.model import Task
 
@@ -30,7 +30,7 @@ def test_each_kind_is_named_the_most_telling_first() -> None:
 
 
 def test_a_task_that_moved_says_why_as_far_as_that_is_known() -> None:
-    file = Moved("file", "lib/a", "changed")
+    file = Moved("file", "lib/a", "changed", of="lib#build")
     found = moved({"upstream:lib#build": "lib1"}, {"upstream:lib#build": "lib2"})
     assert found == (Moved("upstream", "lib#build", "changed", (file,)),)
     # What follows the dot counts the runs of a task that says nothing about what it is made of.
@@ -40,10 +40,23 @@ def test_a_task_that_moved_says_why_as_far_as_that_is_known() -> None:
     assert found == (Moved("upstream", "lib#build", "changed"),)
 
 
-def test_it_is_followed_only_so_far() -> None:
-    known = {f"{n}{v}": {"upstream:t#t": f"{n + 1}{v}"} for n in range(9) for v in "ab"}
-    found = difference({"upstream:t#t": "0a"}, {"upstream:t#t": "0b"}, known.get, levels=2)
-    assert found[0].because[0].because[0].because == ()
+def test_what_moved_first_is_found_however_far_and_however_many_ways() -> None:
+    known: dict[str, dict[str, str]] = {}
+    far = 3000
+    for version in "ab":
+        known[f"0{version}"] = {"file:first": version}
+        for n in range(1, far):
+            below = f"{n - 1}{version}"
+            known[f"{n}{version}"] = {f"upstream:{way}{n - 1}#t": below for way in "xy"}
+    top = f"{far - 1}"
+    found = difference({"upstream:t#t": f"{top}a"}, {"upstream:t#t": f"{top}b"}, known.get)
+    (file,) = found[0].because
+    assert (file.kind, file.name) == ("file", "first")
+    del known["5a"]
+    found = difference({"upstream:t#t": f"{top}a"}, {"upstream:t#t": f"{top}b"}, known.get)
+    (lost,) = found[0].because
+    assert (lost.kind, lost.name[1:], lost.of) == ("upstream", "5#t", f"{lost.name[0]}6#t")
+    assert direct_difference({"upstream:t#t": "1"}, {"upstream:t#t": "2"})[0].because == ()
 
 
 def test_a_variable_that_is_declared_but_unset_is_no_variable_that_was_set() -> None:

@@ -22,7 +22,7 @@ def show_forecast(plan: Plan, options: Options, *, as_json: bool) -> int:
         known.hear(to_standard_error)
         forecast = Forecast(plan, options, known)
         try:
-            verdicts = [forecast.verdict(task) for task in _with_commands(plan)]
+            verdicts = [forecast.verdict(task, deep=False) for task in _with_commands(plan)]
         except CacheError as error:
             raise UserError("cache", error.message, error.hint) from None
     value = masker.within({"tasks": [verdict_value(plan, one) for one in verdicts]})

@@ -31,8 +31,9 @@ def moved_value(plan: "Plan", task: "TaskId", moved: "Iterable[Moved]") -> list[
             "kind": one.kind,
             "name": one.name,
             "way": one.way,
-            "part_of": _part_of(plan, task, one),
-            "because": moved_value(plan, one.name, one.because),
+            "part_of": _part_of(plan, one.of or task, one),
+            "because": moved_value(plan, task, one.because),
+            "of": one.of,
         }
         for one in moved
     ]

@@ -103,20 +103,33 @@ def _ended(last: Mapping[str, Any]) -> str:
 
 
 def _things(moved: Sequence[Mapping[str, Any]], depth: int) -> Iterator[str]:
-    """What moved, line by line; of each kind the first few."""
+    """What moved, line by line; of each kind the first few.
+
+    Tasks that moved for the same reason are told of together.
+    """
     for kind in dict.fromkeys(one["kind"] for one in moved):
         same = [one for one in moved if one["kind"] == kind]
+        start = f"{'  ' * depth}{kind:<9}"
         for one in same[:MOST]:
-            yield from _thing(one, depth)
+            if not one["because"]:
+                of = f" ({one['of']})" if one["of"] else ""
+                yield f"{start} {thing_name(one)} {_way(one)}{of}"
         if len(same) > MOST:
-            yield f"{'  ' * depth}{kind:<9} and {len(same) - MOST} more"
+            yield f"{start} and {len(same) - MOST} more"
+        for names, because in _groups(same[:MOST]):
+            yield f"{start} {', '.join(names)} changed, because"
+            yield from _things(because, depth + 1)
 
 
-def _thing(one: Mapping[str, Any], depth: int) -> Iterator[str]:
-    because: Iterable[Mapping[str, Any]] = one["because"]
-    line = f"{'  ' * depth}{one['kind']:<9} {thing_name(one)} {_way(one)}"
-    yield line + (", because" if because else "")
-    yield from _things(list(because), depth + 1)
+def _groups(
+    moved: Iterable[Mapping[str, Any]],
+) -> Iterator[tuple[list[str], Sequence[Mapping[str, Any]]]]:
+    """The names of those that moved for the same reason, and that."""
+    left = [one for one in moved if one["because"]]
+    while left:
+        because = left[0]["because"]
+        yield [one["name"] for one in left if one["because"] == because], because
+        left = [one for one in left if one["because"] != because]
 
 
 def _way(one: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.cache import history
-from vxwatch.cache.difference import Moved, difference
+from vxwatch.cache.difference import Moved, difference, direct_difference
 from vxwatch.cache.reuse import is_kept
 
 if TYPE_CHECKING:
@@ -61,21 +61,29 @@ class Forecast:
         known.learn()
         self._cache = known.open_cache()
         self._now: dict[str, Key] = {}
+        self._then: dict[str, Mapping[str, str] | None] = {}
 
     @property
     def store(self) -> "Store | None":
         """The cache with its history; None where there is none to use."""
         return None if self._cache is None else self._cache.store
 
-    def verdict(self, task_id: "TaskId", against: "tuple[int, Result] | None" = None) -> Verdict:
-        """What a run would do; what moved since the run and result `against`, else the last ones."""
+    def verdict(
+        self, task_id: "TaskId", against: "tuple[int, Result] | None" = None, *, deep: bool = True
+    ) -> Verdict:
+        """What a run would do; what moved since the run and result `against`, else the last ones.
+
+        `deep`: find out what moved first behind tasks that moved.
+        """
         task = self._plan.workspace.task(task_id)
         before = against or self._before(task_id)
         known = None if before is None else self._components(before[1].key)
         moved: tuple[Moved, ...] = ()
         if known is not None:
             now = self._known.keys.made(task_id).components
-            moved = difference(known, now, self._components)
+            moved = (
+                difference(known, now, self._components) if deep else direct_difference(known, now)
+            )
         would, reason = self._would(task, before)
         if would == "run" and not reason and before is not None and known is None:
             reason = "what it was made of before is not known any more"
@@ -125,7 +133,9 @@ class Forecast:
             self._now.update((one.hex, one) for one in made)
         if key in self._now:
             return self._now[key].components
-        return None if self.store is None else history.components(self.store, key)
+        if key not in self._then and self.store is not None:
+            self._then[key] = history.components(self.store, key)
+        return self._then.get(key)
 
     def _would(self, task: "Task", before: "tuple[int, Result] | None") -> tuple[Would, str]:
         if task.command is None:
