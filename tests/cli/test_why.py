@@ -28,6 +28,8 @@ depends_on = ["lib"]
 command = "cat dist-lib app/* > dist-app; test ! -e fail"
 depends_on = ["all"]
 cache = { inputs = { files = ["app/**"], env = ["MODE"] }, outputs = ["dist-app"] }
+[tasks.both]
+depends_on = ["lib", "app"]
 [tasks.loose]
 command = "true"
 [tasks.on-loose]
@@ -142,11 +144,39 @@ def test_the_json_form_says_the_same_and_no_value(two: Workspace) -> None:
     assert not any(word in done.text for word in ("hunter22", "hunter33", "visible"))
 
 
+def test_of_a_lockfile_the_part_is_named_and_of_a_command_what_it_prints(ws: Workspace) -> None:
+    def install(version: str) -> None:
+        entry = f'{{"version": "{version}", "resolved": "https://r/{version}", "integrity": "i"}}'
+        root = '"": {"name": "w", "dependencies": {"left": "1"}}'
+        packages = f'{{{root}, "node_modules/left": {entry}}}'
+        ws.write("package-lock.json", f'{{"lockfileVersion": 3, "packages": {packages}}}')
+
+    ws.write("package.json", '{"name": "w", "dependencies": {"left": "1"}}')
+    install("1.0.0")
+    inputs = 'inputs = { files = ["src/**"], runtime = ["cat version"] }'
+    ws.write("vx.toml", f'[tasks.t]\ncommand = "true"\ncache = {{ {inputs}, outputs = [] }}\n')
+    ws.write("version", "1")
+    ws.vx("run", "t")
+    ws.write("version", "2")
+    install("1.0.1")
+    assert why(ws, "t")[:4] == [
+        "w#t would run",
+        "since run 1:",
+        '  runtime   what "cat version" prints changed',
+        "  file      package-lock.json, in the part that concerns w, changed",
+    ]
+
+
+def test_a_group_of_one_task_is_that_task(two: Workspace) -> None:
+    assert why(two, "all")[0] == "w#lib would run: it never ran here"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("app", "--run", "7"), "no run 7 is known here"),
         (("ap",), 'there is no task "ap"'),
+        (("both",), "both is a group, and stands for 2 tasks"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(

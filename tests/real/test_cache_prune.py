@@ -157,6 +157,14 @@ def test_a_task_that_failed_and_passed_on_one_key_is_flaky(store: Store) -> None
     assert history.flaky(store, {"app#build": "k"}) == {"app#build"}
 
 
+def test_one_that_passed_at_a_later_attempt_is_flaky_too(store: Store) -> None:
+    recorder = history.Recorder(store, "/w", "vx run build")
+    recorder.ended(Outcome("app#build", "ran", 0, attempts=2), Key("k", {}, {}), 1)
+    recorder.ended(Outcome("app#test", "failed", 1, attempts=2), Key("l", {}, {}), 1)
+    recorder.end(None)
+    assert history.flaky(store, {"app#build": "k", "app#test": "l"}) == {"app#build"}
+
+
 def test_an_old_history_goes_with_its_keys(store: Store, clock: Clock) -> None:
     recorder = history.Recorder(store, "/w", "vx run build")
     recorder.ended(outcome("failed"), Key("k", {}, {}), 1)
