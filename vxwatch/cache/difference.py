@@ -57,7 +57,7 @@ def _sorted(found: Iterable[Moved]) -> tuple[Moved, ...]:
 
 
 def _differing(before: Components, now: Components) -> Iterator[tuple[str, Moved]]:
-    for fact in before.keys() | now.keys():
+    for fact in sorted(before.keys() | now.keys()):
         old, new = before.get(fact), now.get(fact)
         kind, _, name = fact.partition(":")
         if old == new or kind not in _RANKS:
