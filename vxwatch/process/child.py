@@ -171,9 +171,27 @@ class Child:
             self._to_init(signal.SIGKILL)
             return
         kin.kill(os.killpg, self.pid, signal.SIGCONT)  # a stopped bwrap would not tell of its end
-        self._to_box(signal.SIGCONT)
         self.waiting = self._to_init(signal.SIGSTOP)
         self._to_box(signum)
+        self._continue_box()
+
+    def _continue_box(self) -> None:
+        """Let those in the box's group who are stopped, or about to be, hear what they were sent.
+
+        Only after that: a process which is about to hear SIGCONT is passed over for the next
+        signal, which then goes to another of its threads and wakes no main thread. And one by one,
+        because the init of the box is in the group, too, and stays stopped.
+        """
+        group = self._box_group()
+        for pid in kin.others(self.init, group):
+            with contextlib.suppress(OSError):
+                handle = os.pidfd_open(pid)
+                try:
+                    # Asked last: who is in the box's group is no stranger.
+                    if kin.group_of(pid) == group:
+                        signal.pidfd_send_signal(handle, signal.SIGCONT)
+                finally:
+                    os.close(handle)
 
     def _to_init(self, signum: int) -> bool:
         try:

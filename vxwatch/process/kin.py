@@ -10,7 +10,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 MARK = "VX_TREE"
 """The environment variable that tells which tree a process belongs to."""
@@ -71,14 +71,22 @@ def has_others(init: int, group: int) -> bool:
 
 
 def _has_others(init: int, group: int) -> bool:
+    return any(state not in _DEAD for _, state in _others(init, group))
+
+
+def others(init: int, group: int) -> list[int]:
+    """Those alive in the group and inside of this init's pid namespace, but for the init."""
+    return [pid for pid, state in _others(init, group) if state not in _DEAD]
+
+
+def _others(init: int, group: int) -> Iterator[tuple[int, bytes]]:
     ahead = children_of(init)
     while ahead:
         pid = ahead.pop()
         stat = stat_of(pid)
-        if stat and int(stat[2]) == group and stat[0] not in _DEAD:
-            return True
+        if stat and int(stat[2]) == group:
+            yield pid, stat[0]
         ahead += children_of(pid)
-    return False
 
 
 def parent_of(pid: int) -> int:
