@@ -105,7 +105,7 @@ def test_show_lists_tasks_and_resolves_one(many: Workspace) -> None:
 def test_info_tells_versions_and_whether_this_host_can_sandbox(many: Workspace) -> None:
     told = json.loads(many.vx("info", "--format", "json").out)
     assert told["workspace"] == os.path.realpath(many.path)
-    assert set(told["programs"]) == {"bwrap", "git"}
+    assert set(told["programs"]) == {"bwrap", "git", "strace"}
     assert told["sandbox"]
     assert told["vx"]
 

@@ -195,6 +195,18 @@ def test_closing_the_terminal_ends_everything(ws: Workspace) -> None:
     assert again.stop() == 0
 
 
+def test_hanging_up_twice_hurries_nobody(ws: Workspace) -> None:
+    ws.server("web", ws.serve("web", ws.port(), cleanup=1), ready_line="READY", grace="6s")
+    vx = ws.watch("web")
+    ws.wait_steps("web", "listen", 1)
+    vx.send(signal.SIGHUP)
+    ws.wait_steps("web", "sig1", 1)
+    vx.send(signal.SIGHUP)
+    ws.wait_steps("web", "clean", 1)
+    assert vx.ended(12) == 0
+    ws.nothing_left(1)
+
+
 def test_a_run_whose_terminal_is_closed_ends_as_one_that_is_hung_up(ws: Workspace) -> None:
     ws.task("work", 'echo start $$ >> "$LOGS/work"; sleep 300 | sleep 301')
     vx = ws.terminal("run", "work")

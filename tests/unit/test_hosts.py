@@ -206,7 +206,9 @@ class TestRules:
         refusal = rules("a.example").refuse_address("a.example", 443, address, own=True)
         assert refusal is not None
         assert "203.0.113.80, an address of this machine" in refusal.why
-        assert rules("a.example", "203.0.113.80").refuse_address("a.b", 1, address, own=True) is None
+        assert (
+            rules("a.example", "203.0.113.80").refuse_address("a.b", 1, address, own=True) is None
+        )
 
     def test_everything_means_no_private_address(self) -> None:
         refusal = rules("*").refuse_address("127.0.0.1", 80, ip_address("127.0.0.1"))

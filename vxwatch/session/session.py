@@ -270,9 +270,14 @@ class Session:
             suspension.stop()
 
     def interrupt(self, number: int) -> None:
-        """Begin the end because signal `number` came; hurry it if it has begun."""
+        """Begin the end because signal `number` came; hurry it if it has begun.
+
+        A hang-up hurries nothing: a terminal that is closed says so more than once (the kernel,
+        the shell, and its end itself), and nobody there is impatient.
+        """
         if self.stopping.is_set():
-            self.hurry.set()
+            if number != signal.SIGHUP:
+                self.hurry.set()
             return
         self.stop_signal = number
         self.stopping.set()
