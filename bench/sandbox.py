@@ -7,6 +7,7 @@ with a read and a write grant, run `sh -c true` in it, and take the box back. A 
 the same namespaces and ten mounts; "the same box, bare" is the very bubblewrap call that vx makes,
 with all mounts of its policy, made without vx. They, and the command without any sandbox, run in
 turns. The first ratio says what vx's policy and vx cost together, the second what vx alone does.
+`with findings` is what a one-shot task gets, traced; without, what a server does.
 `srt` (npm: @anthropic-ai/sandbox-runtime), where peers.py installed it, is called as a command, as
 its users do, so with its own start.
 """
@@ -36,6 +37,10 @@ CONFIG = """
 command = "true"
 
 [tasks.boxed]
+command = "true"
+sandbox = { allow = { read = ["."], write = ["dist/"] } }
+
+[tasks.traced]
 command = "true"
 sandbox = { allow = { read = ["."], write = ["dist/"] } }
 """
@@ -125,6 +130,7 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
     (project,) = made.projects.values()
     async with Nursery.open() as nursery, SandboxRuntime(nursery, made, os.environ) as runtime:
         await runtime.ensure()
+        runtime.distrust_tracer(project.tasks["boxed"])
         vx = Vx(made, nursery, runtime)
         cases: dict[str, Callable[[], Awaitable[float]]] = {
             "bare bwrap": lambda: asyncio.to_thread(measure.run_time, bare_bwrap(root)),
@@ -132,6 +138,7 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
             "vx, no sandbox": lambda: _timed(vx.plain(project.tasks["plain"])),
             "the same box, bare": lambda: vx.same_box(project.tasks["boxed"]),
             "vx, sandboxed": lambda: _timed(vx.boxed(project.tasks["boxed"])),
+            "vx, with findings": lambda: _timed(vx.boxed(project.tasks["traced"])),
         }
         if srt := peers.find("srt"):
             cases["srt"] = lambda: asyncio.to_thread(measure.run_time, [srt, COMMAND])
@@ -164,7 +171,7 @@ def main() -> None:
         taken = asyncio.run(run_all(root, given.rounds))
         print(measure.machine() + "\n")
         measure.compare(taken, "bare bwrap")
-        both = ("the same box, bare", "vx, sandboxed")
+        both = ("the same box, bare", "vx, sandboxed", "vx, with findings")
         measure.compare({name: taken[name] for name in both}, both[0])
 
 
