@@ -130,8 +130,9 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
     (project,) = made.projects.values()
     async with Nursery.open() as nursery, SandboxRuntime(nursery, made, os.environ) as runtime:
         await runtime.ensure()
-        runtime.distrust_tracer(project.tasks["boxed"])
         vx = Vx(made, nursery, runtime)
+        await vx.boxed(project.tasks["boxed"])
+        runtime.distrust_tracer(project.tasks["boxed"])
         cases: dict[str, Callable[[], Awaitable[float]]] = {
             "bare bwrap": lambda: asyncio.to_thread(measure.run_time, bare_bwrap(root)),
             "no sandbox": lambda: asyncio.to_thread(measure.run_time, ["sh", "-c", COMMAND]),

@@ -150,8 +150,9 @@ def make_plan(seed: int, *, boxes: bool) -> Plan:
         tasks.append(_task(chance, "stays", [], leaves=False, boxes=boxes, stays=True))
     steps = () if itself else _steps(chance, verb, terminal=terminal)
     if any(task.interactive for task in tasks):  # what is typed goes to that task
-        steps = tuple(step for step in steps if step.target != "key") or (
-            Step("steady", 0, "vx", signal.SIGTERM),
+        steps = tuple(
+            Step(step.moment, step.delay, "vx", signal.SIGTERM) if step.target == "key" else step
+            for step in steps
         )
     return Plan(seed, verb, terminal, tuple(tasks), steps)
 
