@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vxwatch.cache.standing import Stamp, look
+from vxwatch.cache.stamps import Stamp
+from vxwatch.cache.standing import look
 from vxwatch.workspace.git import Git
 from vxwatch.workspace.sources import sources
 

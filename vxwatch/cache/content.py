@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import xxhash
 
+from vxwatch.cache.stamps import Stamp, stamp_of
+
 UNREAD = ""
 """The digest of a file whose content nobody asked for yet."""
 
@@ -27,7 +29,6 @@ _CHUNK = 1 << 20
 _TRIES = 3
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
-Stamp = tuple[int, int, int, int, int]
 Clock = Callable[[], int]
 """Nanoseconds of the wall clock: what file systems stamp with."""
 
@@ -51,7 +52,7 @@ def glance(path: str) -> Seen | None:
         return _unreadable((0, 0, 0, 0, 0), error)
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         return None
-    return Seen(_stamp(status), UNREAD, settled=False)
+    return Seen(stamp_of(status), UNREAD, settled=False)
 
 
 def look(path: str, before: Seen | None, clock: Clock) -> Seen | None:
@@ -88,7 +89,7 @@ def _read(path: str, stamp: Stamp) -> Seen:
     handle = os.open(path, _FLAGS)
     try:
         digest = _digest(handle, stamp[0])
-        stamp = _stamp(os.fstat(handle))
+        stamp = stamp_of(os.fstat(handle))
     finally:
         os.close(handle)
     return Seen(stamp, ("x" if stamp[4] & stat.S_IXUSR else "-") + digest, settled=False)
@@ -104,16 +105,6 @@ def _digest(handle: int, size: int) -> str:
     while data := os.read(handle, _CHUNK):
         hasher.update(data)
     return hasher.hexdigest()
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    return (
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_ino,
-        status.st_mode,
-    )
 
 
 def older(stamp: Stamp, now: int) -> bool:

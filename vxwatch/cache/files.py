@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.content import Clock, Stamp
+from vxwatch.cache.content import Clock
 from vxwatch.cache.record import Record
 from vxwatch.cache.remembered import Remembered
+from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 from vxwatch.cache.walk import Walker, listing
 from vxwatch.globs import excluded

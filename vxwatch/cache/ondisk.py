@@ -6,10 +6,11 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vxwatch.cache.content import Stamp, older
+from vxwatch.cache.content import older
 from vxwatch.cache.declared import NEVER, Declared
 from vxwatch.cache.manifest import DIRECTORY, FILE, LINK, Kind, order
 from vxwatch.cache.places import Places
+from vxwatch.cache.stamps import Stamp, stamp_of
 from vxwatch.graph.places import upward
 
 Tracked = Callable[[Sequence[str]], Collection[str]]
@@ -176,14 +177,3 @@ def _entries(handle: int) -> Iterator[tuple[str, os.stat_result]]:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
                 yield entry.name, entry.stat(follow_symlinks=False)
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    """What tells a file, link or directory from a later one at the same path."""
-    return (
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_ino,
-        status.st_mode,
-    )

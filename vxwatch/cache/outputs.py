@@ -15,7 +15,7 @@ from typing import BinaryIO
 import xxhash
 
 from vxwatch.cache.archive import CHUNK, ArchiveWriter, Sink, Target, read
-from vxwatch.cache.content import Clock, Stamp
+from vxwatch.cache.content import Clock
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.manifest import DIRECTORY, FILE, LINK, MODES, Item, order
 from vxwatch.cache.ondisk import (
@@ -27,9 +27,9 @@ from vxwatch.cache.ondisk import (
     Tree,
     kind_of,
     presence_of,
-    stamp_of,
 )
 from vxwatch.cache.places import Places
+from vxwatch.cache.stamps import Stamp, stamp_of
 
 Stopping = Callable[[], bool]
 

@@ -9,7 +9,8 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator
 
-from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, Stamp, glance, look
+from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
+from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
 

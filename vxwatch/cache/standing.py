@@ -12,6 +12,8 @@ import os
 
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
+from vxwatch.cache.stamps import Stamp, stamp_of
+
 TYPE_CHECKING = False  # as typing has it, which is not loaded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,8 +25,6 @@ FORMAT = "standing 1"
 _HEAD = 4
 _COUNTS = ("VX_", "GIT_")
 _COUNT_TOO = frozenset({"HOME", "XDG_CONFIG_HOME", "CI"})
-
-Stamp = tuple[int, int, int, int, int]
 
 
 class Command:
@@ -68,16 +68,9 @@ class Command:
 def look(path: str) -> Stamp | None:
     """The stamps of what is at the path now, links not followed; None if nothing is."""
     try:
-        status = os.lstat(path)
+        return stamp_of(os.lstat(path))
     except OSError:
         return None
-    return (
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_ino,
-        status.st_mode,
-    )
 
 
 def _upward(directory: str) -> "Iterator[str]":

@@ -78,12 +78,14 @@ class Warm:
         """
         if self._options.affected is not None or any("[" in one for one in self._options.filters):
             return
+        if self._plan.workspace.secrets:
+            return
         tasks = [self._plan.workspace.task(task) for task in self._plan.graph.order]
-        if any(t.input_runtime or t.input_workspace_runtime or t.env_secret for t in tasks):
+        if any(task.input_runtime or task.input_workspace_runtime for task in tasks):
             return
         known = self._known
         paths = footprint(self._plan.workspace, self._options.directory, known.index, known.ignores)
-        if paths is None or self._plan.workspace.secrets:
+        if paths is None:
             return
         names = {name for task in tasks for name in task.input_env}
         # It spares time and nothing else.
