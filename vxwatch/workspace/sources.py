@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from vxwatch.process.command import capture
 from vxwatch.workspace.git import Git, environment, git_program
+from vxwatch.workspace.gitplace import common_directory, git_directory
 
 _RULES = ".gitignore"
 _OF_A_REPOSITORY = ("index", "config", "config.worktree", "info/exclude", "info/attributes")
@@ -40,16 +41,8 @@ def _repository(directory: str) -> Iterator[str]:
     if not os.path.lexists(marker):
         return
     yield marker
-    home = _target(directory, marker) if os.path.isfile(marker) else marker
-    common = f"{home}/commondir"
-    homes = [home, _target(home, common)] if os.path.isfile(common) else [home]
+    homes = {git_directory(directory), common_directory(directory)} - {None}
     yield from (f"{place}/{name}" for place in homes for name in _OF_A_REPOSITORY)
-
-
-def _target(directory: str, file: str) -> str:
-    """The directory that a `.git` or `commondir` file leads to."""
-    with open(file, encoding="utf-8", errors="surrogateescape") as text:
-        return os.path.join(directory, text.read().removeprefix("gitdir:").strip())
 
 
 def _settings(root: str) -> Iterator[str]:
