@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.harness.waiting import patience
 from tests.harness.workspace import Workspace
 
 _MAIN = """
@@ -71,3 +72,32 @@ def test_a_signal_that_is_ignored_from_the_start_stays_ignored(ws: Workspace) ->
     )
     assert done.returncode == 0
     assert "worked" in done.stdout
+
+
+@pytest.mark.parametrize(("verb", "code"), [("run", 143), ("watch", 0)])
+def test_a_signal_whose_exception_is_lost_still_ends_the_session(
+    ws: Workspace, verb: str, code: int
+) -> None:
+    ws.write("vx.toml", "[tasks.t]\ncommand = 'sleep 300'\ncache = { inputs = [], outputs = [] }\n")
+    lost = (
+        "import contextlib, os, signal, sys\n"
+        "from vxwatch.session import knowledge\n"
+        "def init(self, *given, real=knowledge.Knowledge.__init__):\n"
+        "    with contextlib.suppress(BaseException):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    real(self, *given)\n"
+        "knowledge.Knowledge.__init__ = init\n"
+        f"sys.argv = ['vx', '{verb}', 't']\n"
+        "from vxwatch.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", lost],
+        cwd=ws.path,
+        env=ws.environment,
+        capture_output=True,
+        timeout=patience(20),
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    ws.nothing_left()

@@ -4,12 +4,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
-from types import FrameType
+from collections.abc import Coroutine
 from typing import Any
 
 from vxwatch.cli import failures
-from vxwatch.cli.signals import answer, hearing
+from vxwatch.cli.signals import Early, answer, hearing
 from vxwatch.events import RunEnded, RunStarted
 from vxwatch.masking import Masker
 from vxwatch.output import diagnostics
@@ -26,18 +25,16 @@ from vxwatch.session.session import Session
 FLUSH_PATIENCE = 2.0
 """Seconds that a reader who stopped reading can hold up the end after a signal."""
 
-Interrupt = Callable[[int, FrameType | None], None]
-
 
 def live(
     plan: Plan,
     options: Options,
     known: Knowledge,
     heeded: list[signal.Signals],
-    interrupted: Interrupt,
+    early: Early,
     record: Record | None = None,
 ) -> int:
-    """Run the session; its exit code. `interrupted` answers signals once nothing is alive.
+    """Run the session; its exit code. `early` answers signals before it and once all is gone.
 
     The `record` hears what happens, too.
     """
@@ -51,11 +48,11 @@ def live(
         emit = renderer if record is None else record.before(renderer)
         session = Session(plan, options, emit, os.environ, masker, known)
         with asyncio.Runner(loop_factory=Loop) as runner:
-            code, stopped = runner.run(_session(session, heeded))
+            code, stopped = runner.run(_session(session, heeded, early))
         if not stopped:
             # A reader may take its time, and whoever waits may lose patience.
             patience = None
-            answer(heeded, interrupted)
+            answer(heeded, early.interrupt)
     except Exception as error:  # noqa: BLE001 - told when what was printed before is written
         fault = error
     finally:
@@ -69,12 +66,16 @@ def live(
     return code
 
 
-async def _session(session: Session, heeded: list[signal.Signals]) -> tuple[int, bool]:
+async def _session(
+    session: Session, heeded: list[signal.Signals], early: Early
+) -> tuple[int, bool]:
     """The session from its first event to its last; the exit code, and whether a signal ended it."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     plan, verb = session.plan, session.options.verb
     with hearing(heeded, session.interrupt, session.suspend):
+        if early.number is not None:
+            session.interrupt(early.number)
         started = RunStarted(verb, plan.requested, plan.graph.order, plan.servers, plan.broad)
         session.emit(started)
         async with session:

@@ -6,13 +6,12 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from types import FrameType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from vxwatch.cache.standing import Command
 from vxwatch.cli.directory import working_directory
 from vxwatch.cli.nothing import say
-from vxwatch.cli.signals import answer
+from vxwatch.cli.signals import Early, Interrupted, answer
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
@@ -25,20 +24,13 @@ Verb = Literal["run", "watch"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Interrupted(BaseException):
-    """A signal came while there was no session to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
     """Plan, run and end a session; return the exit code."""
     # A signal that is ignored from the start (nohup, a script's `&`) stays ignored.
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    early = Early()
     try:
-        answer(heeded, _interrupted)
+        answer(heeded, early.interrupt)
         # Who writes to a terminal from the background is not to be stopped for it (stty tostop).
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         options = _options(verb, forwarded, given, os.environ)
@@ -51,14 +43,14 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
             check(plan)
         _refuse_a_task_of(plan.workspace.root, os.environ)
         if any(given.get(option) for option in ("summarize", "profile", "report")):
-            return _reported(plan, options, given, heeded)
+            return _reported(plan, options, given, heeded, early)
         with closing(Knowledge(plan, options, os.environ)) as known:
             code = _nothing_to_do(plan, options, known) if verb == "run" else None
             if code is not None:
                 return code
             from vxwatch.cli.live import live
 
-            return live(plan, options, known, heeded, _interrupted)
+            return live(plan, options, known, heeded, early)
     except Interrupted as interrupted:
         return 128 + interrupted.number if verb == "run" else 0
     finally:
@@ -75,7 +67,11 @@ def _instead(plan: Plan, options: Options, given: Mapping[str, Any]) -> int:
 
 
 def _reported(
-    plan: Plan, options: Options, given: Mapping[str, Any], heeded: list[signal.Signals]
+    plan: Plan,
+    options: Options,
+    given: Mapping[str, Any],
+    heeded: list[signal.Signals],
+    early: Early,
 ) -> int:
     """A run about which something is written at its end; it goes the long way in any case."""
     from vxwatch.cli import reports
@@ -83,7 +79,7 @@ def _reported(
 
     record = reports.record(given)
     with closing(Knowledge(plan, options, os.environ)) as known:
-        code = live(plan, options, known, heeded, _interrupted, record)
+        code = live(plan, options, known, heeded, early, record)
     return reports.write(record, plan, options, given, code)
 
 
@@ -164,7 +160,3 @@ def _concurrency(text: str | None) -> int | None:
     except ValueError as error:
         message = f"--concurrency: {error}, got {text!r}"
         raise UserError("bad-concurrency", message) from None
-
-
-def _interrupted(number: int, _frame: FrameType | None) -> NoReturn:
-    raise Interrupted(number)

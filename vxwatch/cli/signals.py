@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 
 @contextmanager
@@ -47,6 +48,30 @@ def hearing(
                 loop.remove_reader(ends)
                 ends.close()
             signal.set_wakeup_fd(-1)
+
+
+class Interrupted(BaseException):
+    """A signal came while there was no session to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Early:
+    """Answers signals where no session does. `number` is the last that came, None before.
+
+    What it raises can be lost: it may come up in code that nobody waits for (a finalizer, a
+    callback), where Python can only report it. So the session that starts next looks here, too.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def interrupt(self, number: int, _frame: FrameType | None) -> NoReturn:
+        """Note the signal, and raise `Interrupted`."""
+        self.number = number
+        raise Interrupted(number)
 
 
 def answer(
