@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 import psutil
 
@@ -178,6 +178,19 @@ def interleave(cases: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
 def quantile(values: Sequence[float], share: float) -> float:
     """The smallest of the values that is no less than this share of them (nearest rank)."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+async def in_turns(
+    cases: dict[str, Callable[[], Awaitable[float]]], rounds: int
+) -> dict[str, list[float]]:
+    """Seconds of every case, once per round; the first round is dropped."""
+    taken: dict[str, list[float]] = {name: [] for name in cases}
+    for number in range(rounds + 1):
+        for name, case in cases.items():
+            seconds = await case()
+            if number:
+                taken[name].append(seconds)
+    return taken
 
 
 def compare(taken: Mapping[str, Sequence[float]], base: str) -> None:

@@ -143,13 +143,7 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
         }
         if srt := peers.find("srt"):
             cases["srt"] = lambda: asyncio.to_thread(measure.run_time, [srt, COMMAND])
-        taken: dict[str, list[float]] = {name: [] for name in cases}
-        for number in range(rounds + 1):
-            for name, case in cases.items():
-                seconds = await case()
-                if number:
-                    taken[name].append(seconds)
-    return taken
+        return await measure.in_turns(cases, rounds)
 
 
 async def _timed(work: Awaitable[None]) -> float:

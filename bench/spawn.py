@@ -72,31 +72,18 @@ async def started() -> float:
         return time.perf_counter() - begun
 
 
-async def in_turns(
-    cases: dict[str, Callable[[], Awaitable[float]]], rounds: int
-) -> dict[str, list[float]]:
-    """Seconds of every case, once per round; the first round is dropped."""
-    taken: dict[str, list[float]] = {name: [] for name in cases}
-    for number in range(rounds + 1):
-        for name, case in cases.items():
-            seconds = await case()
-            if number:
-                taken[name].append(seconds)
-    return taken
-
-
 async def run_all(rounds: int) -> None:
     """Print all tables."""
     spawn, start = "posix_spawn and waitpid", "a bare Python"
     async with Nursery.open() as nursery:
-        taken = await in_turns(
+        taken = await measure.in_turns(
             {spawn: _at_once(bare), "vx": lambda: spawned(nursery)},
             rounds,
         )
         measure.compare(taken, spawn)
         more = [vx - plain for plain, vx in zip(*taken.values(), strict=True)]
         print(f"vx takes {statistics.median(more) * 1000:.2f} ms more (median).\n")
-        taken = await in_turns(
+        taken = await measure.in_turns(
             {
                 "a polite server": lambda: stopped(nursery, POLITE),
                 "a deaf one, beyond its grace": lambda: _beyond(stopped(nursery, DEAF)),
@@ -107,7 +94,7 @@ async def run_all(rounds: int) -> None:
         pss = measure.memory([psutil.Process(nursery.pid)])
     print(f"The nursery has {pss / 2**20:.1f} MiB (PSS).\n")
     argv = [measure.BARE_PYTHON[0], "-I", "-S", "-c", "pass"]
-    taken = await in_turns(
+    taken = await measure.in_turns(
         {
             start: _at_once(functools.partial(measure.run_time, argv)),
             "a nursery and a first task": started,

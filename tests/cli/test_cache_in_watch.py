@@ -19,6 +19,17 @@ def told(ws: Workspace) -> str:
     return done.out.splitlines()[-1].rpartition(" in ")[0]
 
 
+def watch_an_edit(ws: Workspace) -> None:
+    """A watch that lives for two cycles, of which the second follows an edit."""
+    vx = ws.watch("t")
+    ws.wait_runs("t", 1)
+    ws.settle()
+    ws.write("src/a.txt", "two")
+    ws.wait_runs("t", 2)
+    ws.settle()
+    assert vx.stop() == 0
+
+
 def test_outputs_stay_while_the_task_runs_and_when_it_fails(ws: Workspace) -> None:
     prepare(
         ws,
@@ -41,13 +52,7 @@ def test_outputs_stay_while_the_task_runs_and_when_it_fails(ws: Workspace) -> No
 
 def test_what_is_all_new_is_saved(ws: Workspace) -> None:
     prepare(ws, "mkdir -p out/deep; cp src/a.txt out/deep/b")
-    vx = ws.watch("t")
-    ws.wait_runs("t", 1)
-    ws.settle()
-    ws.write("src/a.txt", "two")
-    ws.wait_runs("t", 2)
-    ws.settle()
-    assert vx.stop() == 0
+    watch_an_edit(ws)
     assert told(ws) == "1 fresh"
     ws.write("src/a.txt", "one")
     assert told(ws) == "1 restored"
@@ -56,13 +61,7 @@ def test_what_is_all_new_is_saved(ws: Workspace) -> None:
 
 def test_what_may_be_left_over_is_not(ws: Workspace) -> None:
     prepare(ws, "mkdir -p out; cp src/a.txt out/$(cat src/a.txt)")
-    vx = ws.watch("t")
-    ws.wait_runs("t", 1)
-    ws.settle()
-    ws.write("src/a.txt", "two")
-    ws.wait_runs("t", 2)
-    ws.settle()
-    assert vx.stop() == 0
+    watch_an_edit(ws)
     assert ws.holds("out/one", "one")
     assert told(ws) == "1 ran"
     assert not ws.holds("out/one", "one")
