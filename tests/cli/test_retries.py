@@ -1,5 +1,7 @@
 """A task that fails is tried again as often as its config says, and never after Ctrl-C."""
 
+import os
+
 import pytest
 
 from tests.harness.workspace import Workspace
@@ -62,3 +64,12 @@ def test_what_only_the_user_can_mend_is_not_tried_again(ws: Workspace) -> None:
     ws.write("vx.toml", ws.read("vx.toml") + "sandbox.allow.read = ['/nowhere/at/all']\n")
     done = ws.vx("run", "t")
     assert "retrying" not in done.out
+
+
+def test_each_attempt_begins_without_the_outputs_of_the_one_before(ws: Workspace) -> None:
+    makes = 'ls out >> "$LOGS/seen" 2>&1; mkdir -p out; n=$(wc -l < "$LOGS/t"); echo x > "out/try-$n"; test "$n" = 2'
+    ws.task("t", COUNTS + makes, retries=1, inputs=["src/**"], outputs=["out/**"])
+    assert ws.vx("run", "t").code == 0
+    assert os.listdir(ws.file("out")) == ["try-2"]
+    with open(f"{ws.logs}/seen") as file:
+        assert "try-1" not in file.read()

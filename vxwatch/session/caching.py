@@ -13,7 +13,7 @@ never left behind. Keys and the index of files are looked at on the event loop o
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -147,13 +147,25 @@ class Caching:
             return None
         return await _in_thread(cache, lambda: cache.reuse(task, key))
 
+    @property
+    def _runs_over(self) -> bool:
+        """Whether tasks run over what they made before: in a watch somebody may be using it."""
+        return self._session.options.verb == "watch"
+
+    async def clear(self, task: "Task") -> None:
+        """Remove what a failed attempt of the task made, before the next one."""
+        cache = self._cache
+        if cache is not None and self.keeps(task) and not self._runs_over:
+            # A link that stands in the way now was made by the attempt; what it leads to stays.
+            with suppress(UserError):
+                await _in_thread(cache, lambda: cache.prepare(task))
+
     async def _run(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
         session, cache = self._session, self._cache
         assert cache is not None
         key = session.keys.key(task.id)
         begun = time.time_ns()
-        # In a watch somebody may be using what it made before, while it runs and if it fails.
-        over = session.options.verb == "watch"
+        over = self._runs_over
         try:
             await _in_thread(cache, lambda: (cache.expire if over else cache.prepare)(task))
         except UserError as error:

@@ -51,6 +51,7 @@ async def execute(session: "Session", task: "Task") -> Outcome:
     while outcome.status == "failed" and outcome.code is not None and attempt < most:
         attempt += 1
         session.emit(TaskRetried(task.id, attempt, most, _cause(outcome)))
+        await session.caching.clear(task)
         outcome = _together(outcome, await _attempt(session, task, command))
     return replace(outcome, attempts=attempt)
 
