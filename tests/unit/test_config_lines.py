@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vxwatch.config.kinds import At
+from vxwatch.config.faults import At
 from vxwatch.config.lines import Lines, dotted
 
 TEXT = '''# a comment with [brackets] = and "quotes

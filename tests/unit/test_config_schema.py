@@ -10,10 +10,11 @@ import fastjsonschema
 import pytest
 
 from vxwatch.config.concurrency import tasks_at_once
+from vxwatch.config.faults import Faults, shown
 from vxwatch.config.json_schema import schema_text
-from vxwatch.config.kinds import Faults, shown
 from vxwatch.config.lines import dotted
-from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings
+from vxwatch.config.settings import Settings, read_settings
+from vxwatch.config.tasks import check_tasks, make_tasks
 from vxwatch.model import Globs, Persistent, Port, Sandbox, Task
 
 FULL = """

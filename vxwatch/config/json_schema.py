@@ -8,8 +8,8 @@ can say, only the checker refuses. Draft 7, the newest that TOML editors agree o
 import json
 from collections.abc import Mapping
 
-from vxwatch.config.kinds import Table
 from vxwatch.config.schema import PROJECT, WORKSPACE
+from vxwatch.config.tables import Table
 
 FILES: Mapping[str, tuple[str, Table]] = {
     "vx.schema.json": ("vx.toml", PROJECT),

@@ -8,7 +8,7 @@ import re
 import tomllib
 from bisect import bisect_right
 
-from vxwatch.config.kinds import At
+from vxwatch.config.faults import At
 
 _BLANK = re.compile(r"(?:[\s,]+|#[^\n]*)*")
 _KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*'""")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vxwatch.config.kinds import At, Faults
+from vxwatch.config.faults import At, Faults
 from vxwatch.config.lines import Lines, dotted
 from vxwatch.errors import Problem
 

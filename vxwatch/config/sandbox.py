@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from vxwatch import model
-from vxwatch.config.kinds import At, Boolean, Faults, ListOf, Port, Schema, Table, Text, shown
+from vxwatch.config.faults import At, Faults, shown
+from vxwatch.config.kinds import Boolean, Port, Schema, Text
+from vxwatch.config.tables import ListOf, Table
 
 Fields = Mapping[str, Any]
 """A checked table: the known fields that it has, as the model holds them."""

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
-from vxwatch.config.kinds import Faults
+from vxwatch.config.faults import Faults
 from vxwatch.config.load import Reader
-from vxwatch.config.schema import Settings, check_tasks, make_tasks, read_settings, read_tags
+from vxwatch.config.settings import Settings, read_settings
+from vxwatch.config.tasks import check_tasks, make_tasks, read_tags
 from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
 from vxwatch.model import Project, Retention, Task, Workspace

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vxwatch.config.kinds import At
+from vxwatch.config.faults import At
 from vxwatch.config.load import Document, Reader
 from vxwatch.config.schema import member_fault
 from vxwatch.workspace.dependencies import normal

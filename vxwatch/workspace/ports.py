@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from vxwatch.config.kinds import At, Faults
+from vxwatch.config.faults import At, Faults
 from vxwatch.config.load import Reader
 from vxwatch.errors import ConfigError
 from vxwatch.model import Task, TaskId, Workspace
