@@ -75,6 +75,14 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a task needs of the machine while it runs: cores, and bytes of memory."""
+
+    cpus: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One task of one project, after defaults.
 
@@ -104,6 +112,7 @@ class Task:
     persistent: Persistent | None = None
     interactive: bool = False
     sandbox: Sandbox | None = None
+    resources: Resources | None = None
 
     @property
     def id(self) -> TaskId:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.workspaces import project, workspace
-from vxwatch.graph.schedule import Continue, Schedule
+from vxwatch.graph.schedule import Continue, Costs, Schedule
 from vxwatch.graph.tasks import Graph, plan
 
 MODES: list[Continue] = ["never", "deps-ok", "always"]
@@ -33,14 +33,40 @@ def above(graph: Graph, task: str) -> frozenset[str]:
     return graph.downstream([task]) - {task}
 
 
+CAPACITY = {"cpus": 2.0, "memory": 4.0}
+
+
+def costs_of(graph: Graph) -> st.SearchStrategy[Costs]:
+    tasks = st.sampled_from(graph.order)
+    amounts = st.sampled_from([0.5, 1.0, 2.0, 3.0, 9.0])
+    claims = st.dictionaries(st.sampled_from([*CAPACITY, "unknown"]), amounts)
+    return st.builds(
+        Costs,
+        seconds=st.dictionaries(tasks, st.floats(0, 1000)),
+        usual=st.floats(0, 10),
+        claims=st.dictionaries(tasks, claims),
+        capacity=st.sampled_from([CAPACITY, {"cpus": 2.0}, {}]),
+    )
+
+
+def fit(running: frozenset[str], costs: Costs) -> bool:
+    """Whether those that run claim no more than there is, or one runs that is alone."""
+    claimed = [costs.claims.get(task, {}) for task in running]
+    return len(running) == 1 or all(
+        sum(claims.get(name, 0) for claims in claimed) <= amount
+        for name, amount in costs.capacity.items()
+    )
+
+
 @given(graphs(), st.data(), st.sampled_from(MODES), st.integers(1, 4))
 def test_any_pass_keeps_order_and_limit_and_ends(
     graph: Graph, data: st.DataObject, mode: Continue, limit: int
 ) -> None:
     failing = data.draw(st.sets(st.sampled_from(graph.order)))
     roots = data.draw(st.lists(st.sampled_from(graph.order), min_size=1))
+    costs = data.draw(costs_of(graph))
     pending = graph.downstream(roots)
-    schedule = Schedule(graph, pending, limit, mode)
+    schedule = Schedule(graph, pending, limit, mode, costs=costs)
     ended: list[str] = []
     started: list[str] = []
     failed: list[str] = []
@@ -52,6 +78,7 @@ def test_any_pass_keeps_order_and_limit_and_ends(
             assert below <= set(ended)
             assert mode == "always" or not below & set(failed)
         assert 1 <= len(schedule.running) <= limit
+        assert fit(schedule.running, costs)
         task = data.draw(st.sampled_from(sorted(schedule.running)))
         before = dict(schedule.skipped)
         newly = schedule.finish(task, ok=task not in failing)
@@ -94,6 +121,77 @@ def test_the_head_of_the_longest_chain_starts_first() -> None:
     assert schedule.ready() == ["p#c", "p#b"]
     schedule.finish("p#c", ok=True)
     assert schedule.ready() == ["p#after-c"]
+
+
+def test_a_chain_is_as_long_as_its_tasks_take() -> None:
+    edges: dict[str, list[str]] = {"a": [], "b": [], "c": [], "b2": ["b"], "b3": ["b2"], "d": []}
+    graph = graph_of(edges)
+    costs = Costs({"p#a": 9.0, "p#b": 1.0, "p#b2": 1.0, "p#b3": 1.0, "p#d": 0.5}, usual=4.0)
+    schedule = Schedule(graph, graph.order, 4, costs=costs)
+    assert schedule.ready() == ["p#a", "p#c", "p#b", "p#d"]
+
+
+@given(graphs(), st.floats(0.001, 1000), st.data())
+def test_with_equal_durations_the_longest_chain_counts_its_tasks(
+    graph: Graph, seconds: float, data: st.DataObject
+) -> None:
+    known = dict.fromkeys(graph.order, seconds)
+    passes = [
+        Schedule(graph, graph.order, 2),
+        Schedule(graph, graph.order, 2, costs=Costs(known)),
+        Schedule(graph, graph.order, 2, costs=Costs(usual=seconds)),
+    ]
+    while not passes[0].done:
+        started = [schedule.ready() for schedule in passes]
+        assert started[0] == started[1] == started[2]
+        task = data.draw(st.sampled_from(sorted(passes[0].running)))
+        for schedule in passes:
+            schedule.finish(task, ok=True)
+
+
+CLAIMS = {
+    "p#big": {"memory": 3.0},
+    "p#mid": {"memory": 2.0},
+    "p#small": {"memory": 1.0},
+    "p#core": {"cpus": 1.0},
+    "p#huge": {"cpus": 5.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "starts"),
+    [
+        ("mid", ["big", "small", "core", "free"], ["core", "free"]),
+        ("big", ["mid"], []),
+        ("big", ["small", "mid"], ["small"]),
+        ("core", ["huge", "small", "free"], []),
+        ("huge", ["free", "small"], []),
+    ],
+    ids=[
+        "who waits holds back who wants the same, and no other",
+        "what is short",
+        "what is enough",
+        "who claims too much waits until it is alone",
+        "and is alone",
+    ],
+)
+def test_what_tasks_claim_is_packed(running: str, waiting: list[str], starts: list[str]) -> None:
+    names = [running, *waiting]
+    graph = graph_of({name: [] for name in names})
+    seconds = {f"p#{name}": 9.0 - at for at, name in enumerate(names)}
+    schedule = Schedule(
+        graph, graph.order, 9, costs=Costs(seconds, claims=CLAIMS, capacity=CAPACITY)
+    )
+    assert schedule.ready() == [f"p#{name}" for name in (running, *starts)]
+    while not schedule.done:
+        schedule.ready()
+        schedule.finish(min(schedule.running), ok=True)
+
+
+def test_what_nobody_knows_the_amount_of_is_not_counted() -> None:
+    graph = graph_of({"mid": [], "big": []})
+    schedule = Schedule(graph, graph.order, 9, costs=Costs(claims=CLAIMS))
+    assert schedule.ready() == ["p#big", "p#mid"]
 
 
 def test_equal_chains_start_by_name() -> None:

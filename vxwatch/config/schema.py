@@ -32,8 +32,10 @@ _STOP_SIGNALS = (
     "SIGABRT",
 )
 _MOST_RETRIES = 100
+_MOST_CPUS = 4096
 OF_COMMANDS = (
-    *("timeout", "retries", "grace", "env", "cache", "interactive", "persistent", "sandbox"),
+    *("timeout", "retries", "grace", "resources", "env", "cache", "interactive", "persistent"),
+    "sandbox",
 )
 """The fields that mean nothing without a command."""
 
@@ -157,6 +159,16 @@ TASK = Table(
         "timeout": (Duration(zero=False), "the task fails when it takes longer"),
         "retries": (Count(_MOST_RETRIES), "how often a task that fails is tried again; default 0"),
         "grace": (Duration(zero=True), "between the polite signal and SIGKILL; default 2s"),
+        "resources": (
+            Table(
+                {
+                    "cpus": (Count(_MOST_CPUS), "how many cores"),
+                    "memory": (Size(), "how much memory"),
+                },
+                rules={"minProperties": 1},
+            ),
+            "what the task needs while it runs: it waits until that is free",
+        ),
         "env": (
             Table(
                 {

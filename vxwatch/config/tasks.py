@@ -58,6 +58,8 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         _check_interactive(fields, at, faults)
     if fields.get("cache") == {}:
         faults.add((*at, "cache"), "expected inputs or outputs, found neither")
+    if fields.get("resources") == {}:
+        faults.add((*at, "resources"), "expected cpus or memory, found neither")
     _check_variables(fields.get("env", {}), (*at, "env"), faults)
     check_sandbox(fields, (*at, "sandbox"), faults)
 
@@ -110,6 +112,7 @@ def _task(project: str, name: str, fields: Fields) -> model.Task:
         timeout=fields.get("timeout"),
         retries=fields.get("retries", 0),
         grace=fields.get("grace"),
+        resources=model.Resources(**fields["resources"]) if "resources" in fields else None,
         interactive=fields.get("interactive", False),
         env_pass=env.get("pass", ()),
         env_set=env.get("set", ()),

@@ -44,8 +44,8 @@ class Cycle:
         graph, options = session.plan.graph, session.options
         session.emit(CycleStarted(self._number, self._paths, tuple(self._pending)))
         limit = session.plan.concurrency(options)
-        broken = session.memory.broken
-        schedule = Schedule(graph, self._pending, limit, options.keep_going, broken)
+        broken, costs = session.memory.broken, session.means.costs(self._pending, limit)
+        schedule = Schedule(graph, self._pending, limit, options.keep_going, broken, costs)
         self._skip(schedule.skipped)
         async with asyncio.TaskGroup() as group:
             while True:
@@ -81,6 +81,7 @@ class Cycle:
 
     def _note(self, outcome: Outcome, started: int) -> None:
         self._session.memory.record(outcome)
+        self._session.means.learn(outcome)
         if self._session.workspace.task(outcome.task).command is not None:
             self._outcomes.append(outcome)
             self._session.caching.ended(outcome, started)

@@ -29,6 +29,7 @@ from vxwatch.session.caching import Caching
 from vxwatch.session.denied import tell_refusal
 from vxwatch.session.foreground import Foreground, terminal_for
 from vxwatch.session.masked import MaskedEvents
+from vxwatch.session.means import Means
 from vxwatch.session.recording import Recording
 from vxwatch.session.servers import Server
 from vxwatch.workspace.ports import host_ports
@@ -101,6 +102,7 @@ class Session:
         self.begun: set[TaskId] = set()
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.known = known
+        self.means = Means(self)
         self.caching: Caching
         self.nursery: Nursery
         self.sandbox: SandboxRuntime

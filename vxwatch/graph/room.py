@@ -1,0 +1,99 @@
+"""Decides which of the tasks that may start there is room for: by count, and by what they claim.
+
+A task that waits for something holds back those behind it that claim some of the same, and no
+others: it is never starved, and what nobody waits for is not left idle. One that claims more than
+there is runs with nothing beside it. Whatever is queued fits once nothing runs, so that a pass
+never stands still. Pure.
+"""
+
+import heapq
+from collections.abc import Mapping
+
+from vxwatch.model import TaskId
+
+Claims = Mapping[str, float]
+"""Amounts by the name of what there is only so much of."""
+
+
+class Room:
+    """What there is room for, and the tasks that wait for it."""
+
+    def __init__(self, limit: int, capacity: Claims, claims: Mapping[TaskId, Claims]) -> None:
+        """Room for `limit` tasks at once, which claim no more than the `capacity` together."""
+        self._limit = limit
+        self._capacity = capacity
+        self._free = dict(capacity)
+        self._claims = claims
+        self._running: set[TaskId] = set()
+        self._waiting: set[TaskId] = set()
+        # by what their tasks claim: what is short closes a whole queue
+        self._queues: dict[frozenset[str], list[tuple[float, TaskId]]] = {}
+
+    @property
+    def taken(self) -> frozenset[TaskId]:
+        """The tasks that were admitted and have not left."""
+        return frozenset(self._running)
+
+    def queue(self, task: TaskId, weight: float) -> None:
+        """The task may start; the heaviest are admitted first, of equal ones the first by name."""
+        kind = frozenset(self._claimed(task))
+        self._waiting.add(task)
+        heapq.heappush(self._queues.setdefault(kind, []), (-weight, task))
+
+    def forget(self, task: TaskId) -> None:
+        """The task will not start."""
+        self._waiting.discard(task)
+
+    def admit(self) -> list[TaskId]:
+        """The tasks that there is room for now, each of which has to `leave`."""
+        admitted: list[TaskId] = []
+        short: set[str] = set()
+        while len(self._running) < self._limit:
+            queue = self._first(short)
+            if queue is None or self._is_closed(queue[0][1]):
+                break
+            lacking = self._lacking(queue[0][1])
+            if lacking:
+                short |= lacking
+                continue
+            _, task = heapq.heappop(queue)
+            self._waiting.remove(task)
+            self._running.add(task)
+            self._count(task, -1)
+            admitted.append(task)
+        return admitted
+
+    def leave(self, task: TaskId) -> None:
+        """An admitted task ended."""
+        self._running.remove(task)
+        self._count(task, 1)
+
+    def _first(self, short: set[str]) -> list[tuple[float, TaskId]] | None:
+        """The queue that begins with what is to start next, of those that claim nothing short."""
+        found = None
+        for kind, queue in self._queues.items():
+            while queue and queue[0][1] not in self._waiting:
+                heapq.heappop(queue)
+            if queue and short.isdisjoint(kind) and (found is None or queue[0] < found[0]):
+                found = queue
+        return found
+
+    def _is_closed(self, task: TaskId) -> bool:
+        """Whether nothing may start: a task runs that has to be alone, or this is one and waits."""
+        return bool(self._running) and any(map(self._is_too_large, (task, *self._running)))
+
+    def _is_too_large(self, task: TaskId) -> bool:
+        return any(amount > self._capacity[name] for name, amount in self._claimed(task).items())
+
+    def _lacking(self, task: TaskId) -> set[str]:
+        if not self._running:
+            return set()
+        return {name for name, amount in self._claimed(task).items() if amount > self._free[name]}
+
+    def _count(self, task: TaskId, sign: int) -> None:
+        for name, amount in self._claimed(task).items():
+            self._free[name] += sign * amount
+
+    def _claimed(self, task: TaskId) -> Claims:
+        claims = self._claims.get(task, {})
+        return {name: amount for name, amount in claims.items() if name in self._capacity}
