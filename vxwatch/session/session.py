@@ -91,6 +91,7 @@ class Session:
         self.environ = environ
         self.memory = Memory()
         self.live: dict[TaskId, asyncio.Event] = {}
+        self.pids: dict[TaskId, int] = {}
         self.servers: dict[TaskId, Server] = {}
         self.hurry = asyncio.Event()
         self.stopping = asyncio.Event()

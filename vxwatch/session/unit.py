@@ -92,9 +92,11 @@ async def _tree(
     session: "Session", task: "Task", launch: Launch, on_output: OnOutput
 ) -> AsyncIterator["Tree"]:
     tree = await session.nursery.launch(launch, on_output)
+    session.pids[task.id] = tree.init or tree.pid
     try:
         yield tree
     finally:
+        session.pids.pop(task.id, None)
         await stop(session, task, tree)
 
 
