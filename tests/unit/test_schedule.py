@@ -255,3 +255,70 @@ def test_misuse_is_an_error() -> None:
         Schedule(graph, graph.order, 0)
     with pytest.raises(KeyError):
         Schedule(graph, graph.order, 1).finish("p#a", ok=True)
+
+
+@given(graphs(), st.data(), st.sampled_from(MODES), st.integers(1, 4))
+def test_what_is_taken_in_during_a_pass_starts_after_that_or_is_skipped(
+    graph: Graph, data: st.DataObject, mode: Continue, limit: int
+) -> None:
+    failing = data.draw(st.sets(st.sampled_from(graph.order)))
+    schedule = Schedule(
+        graph, graph.downstream(data.draw(st.sets(st.sampled_from(graph.order)))), limit, mode
+    )
+    owed: set[str] = set()
+    waits_for: dict[str, set[str]] = {}
+    turns = data.draw(st.integers(0, 4))
+    while not schedule.done or turns:
+        if turns and (schedule.done or data.draw(st.booleans())):
+            turns -= 1
+            added = graph.downstream([data.draw(st.sampled_from(graph.order))])
+            owed |= added
+            for task in added:
+                waits_for[task] = added & set(graph.dependencies[task])
+            owed -= schedule.add(added).keys()
+        for task in schedule.ready():
+            assert waits_for.get(task, set()).isdisjoint(schedule.running)
+            assert waits_for.get(task, set()).isdisjoint(owed)
+            owed.discard(task)
+        assert len(schedule.running) <= limit
+        if schedule.running:
+            task = data.draw(st.sampled_from(sorted(schedule.running)))
+            owed -= schedule.finish(task, ok=task not in failing).keys()
+    assert not owed
+    assert not schedule.ready()
+
+
+def test_a_running_task_that_is_taken_in_again_blocks_nobody_by_its_first_end() -> None:
+    graph = graph_of({"lib": [], "app": ["lib"]})
+    schedule = Schedule(graph, graph.order, 2)
+    assert schedule.ready() == ["p#lib"]
+    assert schedule.add(graph.order) == {}
+    assert schedule.finish("p#lib", ok=False) == {}
+    assert schedule.ready() == ["p#lib"]
+    assert schedule.finish("p#lib", ok=True) == {}
+    assert schedule.ready() == ["p#app"]
+
+
+def test_a_running_task_waits_for_what_is_taken_in_below_it() -> None:
+    graph = graph_of({"lib": [], "app": ["lib"]})
+    schedule = Schedule(graph, graph.order, 2)
+    schedule.ready()
+    schedule.finish("p#lib", ok=True)
+    assert schedule.ready() == ["p#app"]
+    schedule.add(graph.order)
+    schedule.finish("p#app", ok=True)
+    assert schedule.ready() == ["p#lib"]
+    assert schedule.finish("p#lib", ok=False) == {"p#app": "p#lib"}
+    assert schedule.done
+
+
+def test_what_failed_in_the_pass_blocks_what_is_taken_in_above_it_until_it_is_taken_in() -> None:
+    graph = graph_of({"lib": [], "app": ["lib"]})
+    schedule = Schedule(graph, graph.order, 2)
+    schedule.ready()
+    schedule.finish("p#lib", ok=False)
+    assert schedule.add(["p#app"]) == {"p#app": "p#lib"}
+    assert schedule.done
+    assert schedule.add(graph.order) == {}
+    assert schedule.ready() == ["p#lib"]
+    assert schedule.skipped == {}

@@ -18,16 +18,29 @@ Claims = Mapping[str, float]
 class Room:
     """What there is room for, and the tasks that wait for it."""
 
-    def __init__(self, limit: int, capacity: Claims, claims: Mapping[TaskId, Claims]) -> None:
-        """Room for `limit` tasks at once, which claim no more than the `capacity` together."""
+    def __init__(self, limit: int) -> None:
+        """Room for `limit` tasks at once."""
         self._limit = limit
-        self._capacity = capacity
-        self._free = dict(capacity)
-        self._claims = claims
+        self._capacity: dict[str, float] = {}
+        self._free: dict[str, float] = {}
+        self._claims: dict[TaskId, Claims] = {}
         self._running: set[TaskId] = set()
         self._waiting: set[TaskId] = set()
         # by what their tasks claim: what is short closes a whole queue
         self._queues: dict[frozenset[str], list[tuple[float, TaskId]]] = {}
+
+    def __contains__(self, task: TaskId) -> bool:
+        """Whether the task was admitted and has not left."""
+        return task in self._running
+
+    def learn(self, capacity: Claims, claims: Mapping[TaskId, Claims]) -> None:
+        """The tasks that run together claim no more than the capacity.
+
+        What a task was first said to claim stands.
+        """
+        self._free |= {name: amount for name, amount in capacity.items() if name not in self._free}
+        self._capacity |= capacity
+        self._claims = {**claims, **self._claims}
 
     @property
     def taken(self) -> frozenset[TaskId]:

@@ -7,9 +7,10 @@ task that needs no run likewise.
     waiting -> (its dependencies finished) -> startable -> running -> finished
        \-------------> skipped <------------/
 
-Tasks are started once, never more than `limit` run, what those that run claim is there, and when
-nothing runs and nothing is ready the pass is done. Work and memory are proportional to the tasks
-of the pass, not to the graph.
+Each task is started once, and once more for each time that it is taken in again with `add`. Never
+more than `limit` run, what those that run claim is there, and when nothing runs and nothing is
+ready the pass is done. Work and memory are proportional to the tasks of the pass, not to the
+graph.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,25 +61,39 @@ class Schedule:
         """
         if limit < 1:
             raise ValueError("a pass that may run nothing never ends")
-        pending = frozenset(pending)
-        costs = costs or Costs()
+        self._graph = graph
         self._mode = mode
-        self._room = Room(limit, costs.capacity, costs.claims)
-        self._above = {
-            task: [above for above in graph.dependents[task] if above in pending]
-            for task in pending
-        }
-        self._missing = {
-            task: sum(below in pending for below in graph.dependencies[task]) for task in pending
-        }
-        self._chain = _chains(self._above, costs)
+        self._room = Room(limit)
+        self._missing: dict[TaskId, int] = {}
+        self._chain: dict[TaskId, float] = {}
+        self._again: set[TaskId] = set()
+        self._blockers: dict[TaskId, TaskId] = {task: task for task in broken}
         self._skipped: dict[TaskId, TaskId] = {}
-        self._unstarted = set(pending)
-        for task in pending:
-            if not self._missing[task]:
-                self._offer(task)
-        if mode != "always":
-            self._block_above(graph, (task for task in broken if task not in pending))
+        self._unstarted: set[TaskId] = set()
+        self.add(pending, costs)
+
+    def add(self, tasks: Iterable[TaskId], costs: Costs | None = None) -> Mapping[TaskId, TaskId]:
+        """Take these in, too, which hold with a task all of the graph that depend on it.
+
+        One that finished or was skipped starts anew, one that runs starts once more when it has
+        finished. Gives those of them that are skipped, with the reason.
+        """
+        costs = costs or Costs()
+        added = frozenset(tasks)
+        self._room.learn(costs.capacity, costs.claims)
+        self._again |= added & self._room.taken
+        self._unstarted |= added - self._room.taken
+        for task in added:
+            self._skipped.pop(task, None)
+            self._blockers.pop(task, None)
+            self._room.forget(task)
+        for task in added:
+            self._missing[task] = sum(map(self._unfinished, self._graph.dependencies[task]))
+        above = {task: self._above(task) for task in added}
+        self._chain |= _chains(above, costs)
+        for task in added:
+            self._offer(task)
+        return self._block(added)
 
     @property
     def skipped(self) -> Mapping[TaskId, TaskId]:
@@ -107,34 +122,51 @@ class Schedule:
     def finish(self, task: TaskId, *, ok: bool) -> Mapping[TaskId, TaskId]:
         """A running task ended. Returns what is skipped because of it, with the reason."""
         self._room.leave(task)
+        if task in self._again:
+            self._again.discard(task)
+            self._unstarted.add(task)
+            self._offer(task)
+            return self._block([task])
+        above = self._above(task)
+        for other in above:
+            self._missing[other] -= 1
         if ok or self._mode == "always":
-            for above in self._above[task]:
-                self._missing[above] -= 1
-                if not self._missing[above]:
-                    self._offer(above)
+            for other in above:
+                self._offer(other)
             return {}
-        if self._mode == "never":
-            return self._skip(sorted(self._unstarted), task)
-        return self._skip(self._above[task], task)
+        self._blockers[task] = task
+        return self._skip(sorted(self._unstarted) if self._mode == "never" else above, task)
+
+    def _unfinished(self, task: TaskId) -> bool:
+        return task in self._unstarted or task in self._room
+
+    def _above(self, task: TaskId) -> list[TaskId]:
+        return [other for other in self._graph.dependents[task] if self._unfinished(other)]
 
     def _offer(self, task: TaskId) -> None:
-        if task in self._unstarted:
+        if task in self._unstarted and not self._missing[task]:
             self._room.queue(task, self._chain[task])
 
-    def _block_above(self, graph: Graph, broken: Iterable[TaskId]) -> None:
-        for task in broken:
-            self._skip([above for above in graph.dependents[task] if above in self._above], task)
+    def _block(self, tasks: Iterable[TaskId]) -> Mapping[TaskId, TaskId]:
+        """Skip those of the tasks that depend on what did not succeed."""
+        skipped: dict[TaskId, TaskId] = {}
+        if self._mode != "always" and self._blockers:
+            for task in tasks:
+                below = self._graph.dependencies[task]
+                blocker = next((self._blockers[b] for b in below if b in self._blockers), None)
+                skipped |= self._skip([task], blocker) if blocker else {}
+        return skipped
 
-    def _skip(self, tasks: Iterable[TaskId], blocker: TaskId) -> Mapping[TaskId, TaskId]:
+    def _skip(self, tasks: Iterable[TaskId], blocker: TaskId) -> dict[TaskId, TaskId]:
         skipped: dict[TaskId, TaskId] = {}
         ahead = list(tasks)
         while ahead:
             task = ahead.pop()
             if task in self._unstarted:
+                ahead.extend(self._above(task))
                 self._unstarted.discard(task)
                 self._room.forget(task)
-                skipped[task] = blocker
-                ahead.extend(self._above[task])
+                skipped[task] = self._blockers[task] = blocker
         self._skipped.update(skipped)
         return skipped
 
