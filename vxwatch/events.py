@@ -118,11 +118,17 @@ class ServerReady:
 
 @dataclass(frozen=True, slots=True)
 class ServerExited:
-    """A server that was ready is gone. `asked`: by us, so it is no crash."""
+    """A server is gone. `asked`: by us, so it is no crash.
+
+    `again` is in how many seconds it starts again by itself, None if it does not; `detail` how it
+    ended, "" for one that was ready.
+    """
 
     task: TaskId
     code: int
     asked: bool
+    detail: str = ""
+    again: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

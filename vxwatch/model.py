@@ -7,6 +7,7 @@ comment. Durations are seconds. Nothing here reads the system.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 TaskId = str
 """`project#name`, as in `app#build`."""
@@ -27,7 +28,8 @@ class Globs:
 class Persistent:
     """What makes a task a server. `ready_timeout` bounds the time until it is ready.
 
-    `stop_signal` is the name of the signal that asks it to end, None for the one that ends vx.
+    `restart` says what starts it again: nothing, a change, or its own end too. `stop_signal` is
+    the name of the signal that asks it to end, None for the one that ends vx.
     """
 
     ready_when: str | None = None
@@ -36,6 +38,7 @@ class Persistent:
     restart_on: tuple[str, ...] = ()
     restart_on_dependencies: bool = False
     stop_signal: str | None = None
+    restart: Literal["never", "on-change", "on-crash"] = "on-change"
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,9 @@ class OneOf:
     def check(self, value: Any, at: At, faults: Faults) -> Any:
         """The name itself."""
         if value not in self._names:
-            near = nearest(value.upper(), self._names) if isinstance(value, str) else ""
+            near = ""
+            if isinstance(value, str):
+                near = nearest(value, self._names) or nearest(value.upper(), self._names)
             one_of = f"one of {', '.join(self._names)}"
             faults.expected(at, self._what, value, f"did you mean {near}?" if near else one_of)
         return value

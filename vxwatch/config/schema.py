@@ -138,6 +138,10 @@ _PERSISTENT = Table(
         "ready_timeout": (Duration(zero=False), "how long it may take to get ready; default 30s"),
         "restart_on": (Globs(_INSIDE), "files whose content restarts the server; default none"),
         "restart_on_dependencies": (Boolean(), "a dependency that ran restarts the server too"),
+        "restart": (
+            OneOf("the name of what restarts the server", ("never", "on-change", "on-crash")),
+            "what starts it again: nothing, a change, or also its own end; default on-change",
+        ),
         "stop_signal": (
             OneOf("the name of a signal that asks a program to end", _STOP_SIGNALS),
             "what asks the server to end; default: the signal that ends vx, else SIGTERM",

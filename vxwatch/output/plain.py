@@ -220,7 +220,7 @@ class Plain:
         self._flush(event.task)
         if not event.asked:
             glyph = self._style.glyph("failed")
-            self._line(f"{glyph} {event.task} ended by itself: {text.code(event.code)}", "failed")
+            self._line(f"{glyph} {text.server_exited(event)}", "failed")
 
     def _cycle(self, event: CycleEnded) -> None:
         if self._run is not None and self._run.verb == "watch":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vxwatch.events import Outcome
+from vxwatch.events import Outcome, ServerExited
 
 SECOND = 1000
 MINUTE = 60 * SECOND
@@ -46,6 +46,12 @@ def outcome(result: Outcome) -> str:
     if result.attempts > 1:
         parts.append(f"- {result.attempts} attempts")
     return " ".join(parts)
+
+
+def server_exited(event: ServerExited) -> str:
+    """One line for a server that ended by itself: how, and whether it comes back."""
+    line = f"{event.task} {event.detail or 'ended by itself'}: {code(event.code)}"
+    return line if event.again is None else f"{line}; starts again in {duration(event.again)}"
 
 
 def counts(outcomes: Iterable[Outcome]) -> str:

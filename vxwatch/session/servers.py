@@ -1,32 +1,34 @@
 """Live persistent tasks: started when a cycle needs them, kept through all cycles.
 
     down --ensure--> starting --ready--> up --ensure, same fingerprint--> up (kept)
-                        |                 |--ensure, moved--> stopping --> starting
-                        |                 |--exit by itself--> down (crashed)
-                        '--exit, timeout--> down (failed)
+      ^                 |                 |--ensure, moved--> stopping --> starting
+      |                 |                 '--exit by itself--.
+      |                 '--exit, timeout---------------------+--> pausing --> starting
+      '------------------------------------------------------'
 
-A server's host ports belong to the server, not to one life of it: they stay open across a
-restart, when connections wait, and are closed when it is gone for good. Nothing here decides
-whether a server must restart; that is its fingerprint's business.
+`ensure` and `restart` may be called at any time, by several at once: they take their turns, what
+was asked for last holds, and all of them hear how that ended. A start that it overtakes is given
+up. Between two lives that need nobody's edit there is a pause (`restart = "on-crash"`).
+
+A server's host ports belong to the server, not to one life of it: while a next life is certain
+they stay open and connections wait; otherwise clients are refused. Nothing here decides whether a
+server must restart; that is its fingerprint's business.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
-from vxwatch.events import Outcome, ServerExited, ServerReady, TaskOutput, TaskStarted
-from vxwatch.process.nursery import OnOutput
+from vxwatch.events import Notice, Outcome, ServerExited, ServerReady, TaskEnded
 from vxwatch.process.ports import holder
-from vxwatch.process.tree import LaunchError
 from vxwatch.sandbox.carrier import Bridge
 from vxwatch.sandbox.listeners import somebody_listens
-from vxwatch.session.execute import command_line
+from vxwatch.session.backoff import LONGEST, Backoff
+from vxwatch.session.life import Life
 from vxwatch.session.race import race
-from vxwatch.session.ready import ReadyLine
-from vxwatch.session.unit import Unit, stop, unit
 from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
@@ -34,23 +36,13 @@ if TYPE_CHECKING:
     from vxwatch.session.session import Session
 
 
-@dataclass(slots=True)
-class Life:
-    """One life of a server, from its launch until its tree is gone.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wish:
+    """What somebody wants a server to be; `anew`: as another process than the one there is."""
 
-    `settled` is set when the start succeeded or failed; `asked` when we end it ourselves.
-    """
-
+    task: "Task"
     fingerprint: str
-    line: ReadyLine | None
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    printed_ready: asyncio.Event = field(default_factory=asyncio.Event)
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    ready: bool = False
-    asked: bool = False
-    outcome: Outcome | None = None
-    unit: Unit | None = None
+    anew: bool = False
 
 
 class Server:
@@ -58,49 +50,72 @@ class Server:
 
     def __init__(self, session: "Session", task: "Task") -> None:
         self.task = task
-        self.exit_code: int | None = None
         self._session = session
+        self._turn = asyncio.Lock()
+        self._wish: _Wish | None = None
+        self._current: _Wish | None = None
+        self._granted: _Wish | None = None
+        self._outcome = Outcome(task.id, "aborted")
         self._life: Life | None = None
+        self._was_up = False
+        self._told_kept = False
         self._bridge: Bridge | None = None
+        self._backoff = Backoff()
+        self._pausing: asyncio.Task[None] | None = None
+        self._patience = 0.0
 
     @property
     def alive(self) -> bool:
         """Whether it is up and ready."""
-        return self._life is not None and self._life.ready and not self._life.gone.is_set()
+        return self._life is not None and self._life.up
+
+    @property
+    def startable(self) -> bool:
+        """Whether it is down, and what touches it may start it."""
+        return not self.alive and not (self._was_up and self._never)
 
     @property
     def fingerprint(self) -> str | None:
         """The fingerprint it was started with, None while it is down."""
         return self._life.fingerprint if self._life and self.alive else None
 
+    @property
+    def _never(self) -> bool:
+        assert self.task.persistent is not None
+        return self.task.persistent.restart == "never"
+
     async def ensure(self, task: "Task", fingerprint: str) -> Outcome:
         """Bring it up under this fingerprint: keep it, restart it or start it."""
-        if self.fingerprint == fingerprint:
-            self.task = task
-            return Outcome(task.id, "kept")
-        restarted = self._life is not None
-        await self.end(for_good=_bindings(task) != _bindings(self.task))
-        self.task = task
-        return await self._start(fingerprint, restarted=restarted)
+        return await self._grant(_Wish(task, fingerprint))
+
+    async def restart(self) -> Outcome:
+        """Start it, after what there is of it has ended, whatever its `restart` says."""
+        task = self._session.workspace.task(self.task.id)
+        return await self._grant(_Wish(task, self._session.keys.fingerprint(task.id), anew=True))
 
     def replaced(self) -> str | None:
-        """A path that its box shows as it was, while there is something else; None if all is well."""
-        life = self._life
-        return life.unit.replaced() if life and life.unit and self.alive else None
+        """A path that its box shows as it was, while there is something else; None if all is well.
+
+        None too where it would not be restarted for that.
+        """
+        return self._life.replaced() if self._life and not self._never else None
 
     def distrust(self) -> None:
         """Restart it when it is next wanted, whatever its fingerprint is then."""
         if self._life is not None:
             self._life.fingerprint = ""
 
-    async def end(self, *, for_good: bool) -> None:
-        """End its tree; `for_good` closes its host ports too."""
+    async def end(self, *, for_good: bool = True) -> None:
+        """End its tree; `for_good`: until it is wanted again, and close its host ports too."""
+        self._stop_pausing()
+        if for_good:
+            self._wish = None
         life = self._life
         if life is not None and not life.gone.is_set():
             life.asked = True
             if self._bridge is not None:
                 await self._bridge.pause()
-            life.stop.set()
+            life.end()
             await life.gone.wait()
         if for_good:
             await self._close_bridge()
@@ -110,121 +125,163 @@ class Server:
         if self._life is not None:
             await self._life.gone.wait()
 
-    async def _start(self, fingerprint: str, *, restarted: bool) -> Outcome:
-        persistent = self.task.persistent
-        assert persistent is not None
+    async def _grant(self, wish: _Wish) -> Outcome:
+        """Make the last wish come true, which is this one or one that overtakes it meanwhile."""
+        self._wish = wish
+        self._stop_pausing()
+        self._backoff.reset()
+        life = self._life
+        if life is not None and not life.settled.is_set() and not _fits(life, wish):
+            life.end()
+        async with self._turn:
+            while (latest := self._latest()) is not None:
+                if self._granted is not latest:
+                    self._outcome = await self._meet(latest)
+                    self._granted = latest
+                if self._latest() is latest:
+                    return self._outcome
+        return Outcome(wish.task.id, "aborted")
+
+    def _latest(self) -> _Wish | None:
+        """What is wished for now; None after the end."""
+        return self._wish
+
+    async def _meet(self, wish: _Wish) -> Outcome:
+        self._current, life = wish, self._life
+        assert wish.task.persistent is not None
+        never = wish.task.persistent.restart == "never" and self._was_up and not wish.anew
+        if life is not None and not life.over and (_fits(life, wish) or (never and life.up)):
+            return await self._keep(life, wish)
+        if never:
+            detail = 'it ended, and restart = "never"'
+            code = life.exit_code if life else None
+            return Outcome(wish.task.id, "failed", code, detail=detail)
+        self._patience = asyncio.get_running_loop().time() + wish.task.persistent.ready_timeout
+        await self.end(for_good=False)
+        if _bindings(wish.task) != _bindings(self.task):
+            await self._close_bridge()
+        self.task = wish.task
+        if self._latest() is not wish:
+            return Outcome(wish.task.id, "aborted")
+        return await self._start(wish, alone=False)
+
+    async def _keep(self, life: Life, wish: _Wish) -> Outcome:
+        """It is what it is wished to be, or is becoming that, or is to stay what it is."""
+        if _fits(life, wish):
+            self.task = wish.task
+            if life.up:
+                return Outcome(wish.task.id, "kept")
+            await life.settled.wait()
+            return life.outcome
+        self.task = replace(self.task, persistent=wish.task.persistent)
+        if not self._told_kept:
+            self._told_kept = True
+            config = self._session.workspace.projects[wish.task.project].config
+            self._session.emit(
+                Notice(f'{wish.task.id} keeps running as it was (restart = "never" in {config})')
+            )
+        return Outcome(wish.task.id, "kept")
+
+    async def _start(self, wish: _Wish, *, alone: bool) -> Outcome:
+        """Begin a life; `alone`: no cycle is there that tells how it comes up."""
         begun = asyncio.get_running_loop().time()
         try:
             self._refuse_a_stranger()
             self._open_bridge()
         except UserError as error:
             return Outcome(self.task.id, "failed", detail=error.message, hint=error.hint)
-        pattern = persistent.ready_when
-        life = self._life = Life(fingerprint, ReadyLine(pattern) if pattern else None)
-        self._session.group.create_task(self._live(life, restarted=restarted))
+        life = self._life = Life(self._session, self.task, wish.fingerprint)
+        self._session.group.create_task(self._live(life, alone=alone))
         try:
             await life.settled.wait()
         except asyncio.CancelledError:
             # Whoever ends the session ends this life too, in its turn.
-            life.asked = True
+            life.asked = life.asked or self._session.stopping.is_set()
             raise
-        assert life.outcome is not None
-        if not life.ready:
-            await life.gone.wait()
-            await self._close_bridge()
         seconds = asyncio.get_running_loop().time() - begun
         return replace(life.outcome, seconds=seconds)
 
-    async def _live(self, life: Life, *, restarted: bool) -> None:
-        """Own one life: launch, wait until ready, then until it ends or is to end."""
-        session, task = self._session, self.task
-        command = command_line(task, session.arguments(task))
-        session.emit(TaskStarted(task.id, command))
+    async def _live(self, life: Life, *, alone: bool) -> None:
+        """Own one life."""
         try:
-            async with unit(session, task, command, self._reader(life), stdin="held") as live:
-                life.unit = live
-                if self._bridge is not None and live.tree.init is not None:
-                    self._bridge.attach(live.tree.init)
-                life.outcome = await self._until_ready(life, live)
-                if life.ready:
-                    session.emit(ServerReady(task.id, self.urls(), restarted))
-                    life.settled.set()
-                    await race(live.tree.wait(), life.stop.wait())
-                end = await stop(session, self.task, live.tree)
-                self.exit_code = end.code
-        except LaunchError as error:
-            life.outcome = Outcome(
-                task.id, "failed", error.code, detail=error.message, hint=error.hint
-            )
-        except UserError as error:
-            life.outcome = Outcome(task.id, "failed", detail=error.message, hint=error.hint)
-        except Exception as fault:  # noqa: BLE001 - raised when everything has ended in its turn
-            life.asked = True
-            life.outcome = life.outcome or Outcome(task.id, "failed", detail="internal error")
-            session.fail(fault)
+            await life.run(self._bridge, partial(self._on_ready, restarted=self._was_up))
         finally:
-            await self._gone(life)
+            await self._gone(life, alone=alone)
 
-    async def _gone(self, life: Life) -> None:
+    def _on_ready(self, *, restarted: bool) -> None:
+        self._was_up = True
+        self._session.emit(ServerReady(self.task.id, self.urls(), restarted))
+
+    async def _gone(self, life: Life, *, alone: bool) -> None:
+        pause = self._pause_after(life)
+        out = self._bridge and self._bridge.detach(self._session.grace(self.task))
+        if not life.asked and pause is None and self._wish is self._current:
+            # Nothing is being written out yet, so this does not wait.
+            await self._close_bridge()
+        if pause is not None and not life.ready:
+            life.outcome = replace(life.outcome, hint=_again(pause))
         life.gone.set()
         life.settled.set()
-        crashed = life.ready and not life.asked
-        if life.ready:
-            code = self.exit_code or 0
-            self._session.emit(ServerExited(self.task.id, code, life.asked))
-            if crashed:
-                self._session.server_ended(self.task.id, code)
-        if self._bridge is not None:
+        self._tell(life, pause, alone=alone)
+        if pause is not None:
+            self._pausing = self._session.group.create_task(self._come_back(pause))
+        if out:
             # After `gone`: the next life may start while old answers are still written out.
-            out = self._bridge.detach(self._session.grace(self.task))
-            if crashed:
-                await asyncio.gather(race(out, self._session.hurry.wait()), self._close_bridge())
-            else:
-                await race(out, self._session.hurry.wait())
+            await race(out, self._session.hurry.wait())
 
-    async def _until_ready(self, life: Life, live: Unit) -> Outcome:
-        persistent = self.task.persistent
+    def _pause_after(self, life: Life) -> float | None:
+        """Seconds until it starts again by itself, None if it does not."""
+        persistent, session = self.task.persistent, self._session
         assert persistent is not None
-        first = await race(
-            self._answers(life, live),
-            live.tree.wait(),
-            life.stop.wait(),
-            within=persistent.ready_timeout,
-        )
-        if first == 0:
-            life.ready = True
-            return Outcome(self.task.id, "ready")
-        end = await stop(self._session, self.task, live.tree)
-        if first is None:
-            limit = format_duration(persistent.ready_timeout)
-            detail = f"not ready after {limit} (ready_timeout), so it was ended"
-            return Outcome(self.task.id, "failed", end.code or 1, detail=detail)
-        if life.asked:
-            return Outcome(self.task.id, "aborted", end.code)
-        return Outcome(self.task.id, "failed", end.code or 1, detail="ended before it was ready")
+        if life.asked or not life.began or persistent.restart != "on-crash":
+            return None
+        if session.stopping.is_set() or not (self._was_up or session.options.verb == "watch"):
+            return None
+        now = asyncio.get_running_loop().time()
+        if life.ready:
+            self._patience = now + persistent.ready_timeout
+        return self._backoff.ended(now - life.up_since if life.ready else 0.0)
 
-    async def _answers(self, life: Life, live: Unit) -> None:
-        """Return when the server says or shows that it is ready; at once when it need not."""
-        persistent = self.task.persistent
-        assert persistent is not None
-        if life.line is not None:
-            await life.printed_ready.wait()
-        elif persistent.ready_port is not None:
-            try:
-                await self._session.nursery.dial(live.tree.init, persistent.ready_port)
-            except OSError:
-                await life.gone.wait()  # the box has ended, which is told by its exit
+    def _tell(self, life: Life, pause: float | None, *, alone: bool) -> None:
+        """Say how it ended, unless a cycle does."""
+        session, task = self._session, self.task.id
+        code = life.exit_code or life.outcome.code or 0
+        if life.ready:
+            session.emit(ServerExited(task, code, life.asked, again=pause))
+            if not life.asked:
+                session.server_ended(task, code, for_good=pause is None)
+        elif alone and pause is not None:
+            session.emit(ServerExited(task, code, life.asked, life.outcome.detail, pause))
+        if pause is not None and self._backoff.begins_to_loop:
+            most = format_duration(LONGEST)
+            session.emit(
+                Notice(
+                    f"{task} ends again and again: vx goes on trying, every {most} in the end",
+                    "save what mends it, and it starts at once",
+                    "warning",
+                )
+            )
 
-    def _reader(self, life: Life) -> OnOutput:
-        emit, task = self._session.emit, self.task.id
+    async def _come_back(self, pause: float) -> None:
+        """Start it once more, after the pause; clients wait for that as long as is bearable."""
+        wish, session = self._wish, self._session
+        if asyncio.get_running_loop().time() + pause > self._patience:
+            await self._close_bridge()
+        await asyncio.sleep(pause)
+        self._pausing = None
+        async with self._turn:
+            if wish is None or self._wish is not wish:
+                return
+            outcome = await self._start(wish, alone=True)
+        session.memory.record(outcome)
+        if outcome.status == "failed" and self._pausing is None:
+            session.emit(TaskEnded(outcome))
+            session.server_exited.set()
 
-        def on_output(stream: Literal["stdout", "stderr"], data: bytes) -> Awaitable[None] | None:
-            emit(TaskOutput(task, stream, data))
-            if life.line is not None and not life.ready and life.line.feed(stream, data):
-                life.printed_ready.set()
-            return emit.drained()
-
-        return on_output
+    def _stop_pausing(self) -> None:
+        if self._pausing is not None:
+            self._pausing.cancel()
+            self._pausing = None
 
     def urls(self) -> tuple[str, ...]:
         """Where a browser finds it."""
@@ -254,6 +311,14 @@ class Server:
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             await bridge.close()
+
+
+def _fits(life: Life, wish: _Wish) -> bool:
+    return not wish.anew and life.fingerprint == wish.fingerprint
+
+
+def _again(pause: float) -> str:
+    return f"it starts again in {format_duration(pause)}"
 
 
 def _bindings(task: "Task") -> "tuple[Port, ...]":

@@ -296,11 +296,12 @@ class Session:
             self.servers[task.id] = Server(self, task)
         return self.servers[task.id]
 
-    def server_ended(self, task: "TaskId", code: int) -> None:
-        """A server that was ready ended by itself."""
+    def server_ended(self, task: "TaskId", code: int, *, for_good: bool) -> None:
+        """A server that was ready ended by itself; `for_good`: nothing starts it by itself."""
         outcome = Outcome(task, "failed" if code else "ran", code, detail="ended by itself")
         self.memory.record(outcome)
-        self.server_exited.set()
+        if for_good:
+            self.server_exited.set()
 
     async def until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work until it is done, or a signal or a fault asks for the end.
