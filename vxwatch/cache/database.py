@@ -1,7 +1,7 @@
 """Opens the database of a cache: made if it is missing, made anew if it is damaged.
 
-A database that a newer vx made is left alone. Every failure is a `CacheError`, so that a run
-goes on without a cache.
+A database that a newer vx made is left alone, and one that may not be written is only read. Every
+failure is a `CacheError`, so that a run goes on without a cache.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from vxwatch.cache.place import make
 
@@ -71,20 +72,31 @@ def told(directory: str) -> Iterator[None]:
         raise CacheError(f"{name}: {error.strerror or error}") from error
 
 
-def connect(directory: str) -> tuple[sqlite3.Connection, bool]:
-    """The database of the cache in a directory, and whether a damaged one was thrown away.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A database, which any thread may use, but one at a time.
 
-    Raises `CacheError`. The connection may be used from any thread, by one at a time.
+    `renewed`: a damaged one was thrown away. `read_only`: nothing can be written.
     """
+
+    connection: sqlite3.Connection
+    renewed: bool = False
+    read_only: bool = False
+
+
+def connect(directory: str) -> Opened:
+    """The database of the cache in a directory. Raises `CacheError`."""
     with told(directory):
-        make(directory)
         path = f"{directory}/{NAME}"
+        if _is_read_only(directory, path):
+            return Opened(_open_to_read(path), read_only=True)
+        make(directory)
         try:
-            return _open(path), False
+            return Opened(_open(path))
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF not in _DAMAGED:
                 raise
-        return _made_anew(directory, path)
+        return Opened(*_made_anew(directory, path))
 
 
 def mend(directory: str) -> bool:
@@ -113,6 +125,42 @@ def _open(path: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_read_only(directory: str, path: str) -> bool:
+    return os.path.exists(path) and not all(
+        os.access(place, os.W_OK, effective_ids=True) for place in (directory, path)
+    )
+
+
+def _open_to_read(path: str) -> sqlite3.Connection:
+    """A connection that needs to write nothing, not even beside the database.
+
+    Where nobody has it open, SQLite would make files to share it by; so it is told that nobody
+    writes. Were that wrong, digests would tell what was read half-written.
+    """
+    name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    try:
+        return _open_at(f"file:{name}?mode=ro")
+    except sqlite3.OperationalError:
+        return _open_at(f"file:{name}?mode=ro&immutable=1")
+
+
+def _open_at(place: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        place, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _refuse_older(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_older(connection: sqlite3.Connection) -> None:
+    if not _is_current(connection):
+        raise CacheError("the cache was made by an older vx, and can only be read")
 
 
 def _is_current(connection: sqlite3.Connection) -> bool:

@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal
 
 from vxwatch.cache.archive import DamagedError
@@ -34,6 +33,7 @@ from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs, 
 from vxwatch.cache.places import LinkedPlaceError
 from vxwatch.cache.store import Entry, Pending, Store, spelled, unpack_presence
 from vxwatch.cache.tracked import TrackedFiles
+from vxwatch.cache.trouble import Trouble
 from vxwatch.errors import UserError
 from vxwatch.model import Project, Task, TaskId
 
@@ -219,6 +219,9 @@ class Cache:
         store = self.store
         if store is None:
             return None
+        if store.read_only:
+            self._say(f"nothing is saved: the cache can only be read: {store.directory}", "")
+            return None
         with self.trouble(f"{task.id} is not saved", saving=True):
             try:
                 if not declared.roots:
@@ -294,7 +297,8 @@ class Cache:
         assert self.store is not None
         if self.store.entry(entry.key) is None:
             return  # it was pruned just then
-        self.store.drop(entry.key)
+        if not self.store.read_only:
+            self.store.drop(entry.key)
         self._say(f"{task.id} runs, because what was saved of it is damaged: {why}", "")
 
     def _forget(self, task: Task) -> None:
@@ -307,7 +311,7 @@ class Cache:
         with self._lock:
             self._unwritten.pop(task.id, None)
         with self.trouble("the cache is not used"):
-            if self.store is not None and any(known):
+            if self.store is not None and not self.store.read_only and any(known):
                 self.store.forget(self._root, task.id)
 
     def _note(self, task: Task, key: str, presence: Presence) -> None:
@@ -321,7 +325,7 @@ class Cache:
         """Write down what is on disk; who dies before that has it looked at once more."""
         with self._lock, self.trouble("the cache is not written", saving=True):
             notes, self._unwritten = self._unwritten, {}
-            if notes and self.store is not None:
+            if notes and self.store is not None and not self.store.read_only:
                 with self.store.changing():
                     for task, (key, presence) in notes.items():
                         self.store.note(self._root, task, key, presence)
@@ -352,11 +356,11 @@ class Cache:
                 about="tracked",
             )
 
-    def trouble(self, what: str, *, saving: bool = False) -> "Trouble":
+    def trouble(self, what: str, *, saving: bool = False) -> Trouble:
         """Around a use of the store: trouble ends the block, and is told as `what` says."""
-        return Trouble(self, what, saving=saving)
+        return Trouble(lambda error: self._give_up(what, error, saving=saving))
 
-    def give_up(self, what: str, error: CacheError, *, saving: bool) -> None:
+    def _give_up(self, what: str, error: CacheError, *, saving: bool) -> None:
         """Tell of trouble with the cache, which is not used any more then, or not written."""
         self._say(f"{what}: {error.message}", error.hint, about="trouble")
         store = self.store
@@ -371,26 +375,3 @@ class Cache:
                 return
             self._told.add(about or text)
         self._notice(text, hint)
-
-
-class Trouble:
-    """Swallows a `CacheError`, and has the cache tell it."""
-
-    def __init__(self, cache: Cache, what: str, *, saving: bool) -> None:
-        self._cache = cache
-        self._what = what
-        self._saving = saving
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        if not isinstance(fault, CacheError):
-            return False
-        self._cache.give_up(self._what, fault, saving=self._saving)
-        return True

@@ -27,7 +27,7 @@ import xxhash
 from vxwatch.cache import log as logs
 from vxwatch.cache.archive import DamagedError, verify
 from vxwatch.cache.content import Clock
-from vxwatch.cache.database import connect, is_damage, mend, told, writing
+from vxwatch.cache.database import CacheError, connect, is_damage, mend, told, writing
 from vxwatch.cache.manifest import Item, UnsoundError, unpack
 from vxwatch.cache.ondisk import Presence
 from vxwatch.model import TaskId
@@ -84,12 +84,17 @@ class Store:
     """The cache in one directory; `with Store(directory)`."""
 
     def __init__(self, directory: str, clock: Clock = time.time_ns) -> None:
-        """Open the cache, and make it if it is missing. Raises `CacheError`."""
+        """Open the cache, and make it if it is missing. Raises `CacheError`.
+
+        Where it is `read_only`, whatever would change it raises that, too.
+        """
         self.directory = directory
         self.clock = clock
         self._lock = threading.RLock()
         self._damaged = False
-        self._connection, self.renewed = connect(directory)
+        opened = connect(directory)
+        self._connection = opened.connection
+        self.renewed, self.read_only = opened.renewed, opened.read_only
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +111,7 @@ class Store:
         """Let go of the database, and throw it away if it turned out to be damaged."""
         with self._lock, told(self.directory):
             self._connection.close()
-            if self._damaged:
+            if self._damaged and not self.read_only:
                 mend(self.directory)
 
     def entry(self, key: str) -> Entry | None:
@@ -126,10 +131,10 @@ class Store:
         found: dict[str, Entry] = {}
         for row in rows:
             entry = _entry(row)
-            if entry is None:
-                self.drop(str(row[0]))
-            else:
+            if entry is not None:
                 found[entry.key] = entry
+            elif not self.read_only:
+                self.drop(str(row[0]))
         return found
 
     def presences(self, root: str) -> dict[TaskId, tuple[str, bytes]]:
@@ -257,6 +262,8 @@ class Store:
     @contextlib.contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
         """The database in a transaction that no other process writes beside; may be nested."""
+        if self.read_only:
+            raise CacheError(f"{self.directory} can only be read")
         with self._lock, self._watching():
             if self._connection.in_transaction:
                 yield self._connection

@@ -12,7 +12,7 @@ never left behind. Keys and the index of files are looked at on the event loop o
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -24,7 +24,6 @@ from vxwatch.cache.prune import due, prune
 from vxwatch.cache.reuse import Cache, Reused, is_kept
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
-from vxwatch.session.execute import execute
 
 if TYPE_CHECKING:
     from vxwatch.cache.key import Key
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from vxwatch.session.session import Session
 
 _T = TypeVar("_T")
+Execute = Callable[["Task"], Awaitable[Outcome]]
+Moved = Callable[["Task"], str | None]
 
 LOOK = 0.05
 """Seconds between two looks at a lock that somebody else holds."""
@@ -74,7 +75,7 @@ class Caching:
             return
         session.known.hear(lambda text, hint: session.emit(Notice(text, hint, "warning")))
         store = self._cache.store
-        if store is not None:
+        if store is not None and not store.read_only:
             with self._cache.trouble("no history is kept"):
                 command = session.masker.text(session.options.command)
                 self._recorder = Recorder(store, session.workspace.root, command)
@@ -128,16 +129,19 @@ class Caching:
         """Whether the result of the task can be kept and used again."""
         return self.store_is_open and is_kept(task) and self._session.keys.vouched(task.id)
 
-    async def settle(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
-        """Bring the task up to date. `moved` names an input of it that changed while it ran."""
+    async def settle(self, task: "Task", execute: Execute, moved: Moved) -> Outcome:
+        """Bring the task up to date.
+
+        `execute` runs it, and `moved` names an input of it that changed while it ran.
+        """
         async with self._alone(task):
             if not self.keeps(task):
-                return await execute(self._session, task)
+                return await execute(task)
             reused = await self._reuse(task)
             if reused is not None:
                 self._replay(task, reused)
                 return Outcome(task.id, reused.status)
-            return await self._run(task, moved)
+            return await self._run(task, execute, moved)
 
     async def _reuse(self, task: "Task") -> Reused | None:
         cache, key = self._cache, self._session.keys.key(task.id)
@@ -160,7 +164,7 @@ class Caching:
             with suppress(UserError):
                 await _in_thread(cache, lambda: cache.prepare(task))
 
-    async def _run(self, task: "Task", moved: Callable[["Task"], str | None]) -> Outcome:
+    async def _run(self, task: "Task", execute: Execute, moved: Moved) -> Outcome:
         session, cache = self._session, self._cache
         assert cache is not None
         key = session.keys.key(task.id)
@@ -172,7 +176,7 @@ class Caching:
             return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         session.recording.begin(task.id)
         try:
-            outcome = await execute(session, task)
+            outcome = await execute(task)
         finally:
             log = session.recording.end(task.id)
         # A task that answers the end of vx with success did not end by itself.

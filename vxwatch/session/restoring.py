@@ -37,7 +37,7 @@ def restore_all(
             if reused is None:
                 return None
             ended[task.id] = Outcome(task.id, reused)
-    if cache.store is not None:
+    if cache.store is not None and not cache.store.read_only:
         with cache.trouble("the history of this run is not whole"):
             recorder = Recorder(cache.store, root, command)
             for task_id, outcome in ended.items():
