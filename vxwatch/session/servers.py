@@ -72,7 +72,7 @@ class Server:
     @property
     def startable(self) -> bool:
         """Whether it is down, and what touches it may start it."""
-        return not self.alive and not (self._was_up and self._never)
+        return not self.alive and not (self._was_up and self.restarts == "never")
 
     @property
     def fingerprint(self) -> str | None:
@@ -80,9 +80,10 @@ class Server:
         return self._life.fingerprint if self._life and self.alive else None
 
     @property
-    def _never(self) -> bool:
+    def restarts(self) -> str:
+        """What starts it again: "never", "on-change" or "on-crash"."""
         assert self.task.persistent is not None
-        return self.task.persistent.restart == "never"
+        return self.task.persistent.restart
 
     async def ensure(self, task: "Task", fingerprint: str) -> Outcome:
         """Bring it up under this fingerprint: keep it, restart it or start it."""
@@ -98,7 +99,7 @@ class Server:
 
         None too where it would not be restarted for that.
         """
-        return self._life.replaced() if self._life and not self._never else None
+        return self._life.replaced() if self._life and self.restarts != "never" else None
 
     def distrust(self) -> None:
         """Restart it when it is next wanted, whatever its fingerprint is then."""
@@ -211,6 +212,7 @@ class Server:
     def _on_ready(self, *, restarted: bool) -> None:
         self._was_up = True
         self._session.emit(ServerReady(self.task.id, self.urls(), restarted))
+        self._session.server_ready(self.task.id)
 
     async def _gone(self, life: Life, *, alone: bool) -> None:
         pause = self._pause_after(life)

@@ -98,6 +98,7 @@ class Session:
         self.stop_signal: int | None = None
         self._fault: Exception | None = None
         self.server_exited = asyncio.Event()
+        self.server_came_up = asyncio.Event()
         self.group = asyncio.TaskGroup()
         self._told: set[str] = set()
         self.begun: set[TaskId] = set()
@@ -295,6 +296,11 @@ class Session:
         if task.id not in self.servers:
             self.servers[task.id] = Server(self, task)
         return self.servers[task.id]
+
+    def server_ready(self, task: "TaskId") -> None:
+        """A server is up, in a cycle or by itself: what waited for it may go on."""
+        self.memory.record(Outcome(task, "ready"))
+        self.server_came_up.set()
 
     def server_ended(self, task: "TaskId", code: int, *, for_good: bool) -> None:
         """A server that was ready ended by itself; `for_good`: nothing starts it by itself."""

@@ -1,6 +1,7 @@
 """`vx watch`: a first cycle in which everything may have changed, then one for each change.
 
     watching -> (settled change) -> what it touches -> cycle -> watching
+                                          |               ^-- what changes while it runs
                                           '-> nothing -> watching
 
 A change of the workspace's own files loads it anew: tasks, projects and servers come and go
@@ -8,8 +9,10 @@ without a restart. While it does not load, changes are kept and wait for the rep
 a cycle does is proportional to the workspace; only a reload is.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
@@ -24,12 +27,17 @@ from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
 
 if TYPE_CHECKING:
+    from vxwatch.graph.affected import Touched
     from vxwatch.model import TaskId
     from vxwatch.session.session import Session
 
 RULES = ".gitignore"
 MOST_NAMED = 3
 """Unreadable paths that are named one by one."""
+MOST_APART = 100
+"""Changed paths that are handed to a running cycle one by one; more go together."""
+RETRY = 0.25
+"""Seconds after which a running cycle is asked again to take in what it could not."""
 
 
 async def watch(session: "Session") -> None:
@@ -77,8 +85,20 @@ class Watch:
                 await self._cycle(session.plan.graph.order, ())
                 await self._renew_boxes()
             while True:
-                changed = await self._feed.next()
+                changed = await self._next()
                 await self._react(changed - self._rewritten(changed) | self._waiting)
+
+    async def _next(self) -> frozenset[str]:
+        """What changed; nothing when a server came up."""
+        changed: frozenset[str] = frozenset()
+
+        async def change() -> None:
+            nonlocal changed
+            changed = await self._feed.next()
+
+        await race(change(), self._session.server_came_up.wait())
+        self._session.server_came_up.clear()
+        return changed
 
     def _open_feed(self) -> ChangeFeed:
         session = self._session
@@ -146,7 +166,7 @@ class Watch:
             else:
                 self._waiting = changed
             return
-        pending = self._touched(changed)
+        _, pending = self._touched(changed)
         if pending:
             self._session.keys.forget(pending)
             await self._cycle(pending, paths)
@@ -183,12 +203,47 @@ class Watch:
             await race(cycle.run(), self._look_on(cycle))
 
     async def _look_on(self, cycle: Cycle) -> None:
-        """Tell a cycle what it is overtaken by: what changes twice may look unchanged at its end."""
+        """Have a cycle take in what changes while it runs.
+
+        It is told at once what it is overtaken by: what changes twice may look unchanged at its
+        end.
+        """
         session = self._session
+        waiting: frozenset[str] = frozenset()
         while True:
-            changed = await self._feed.glance()
-            touched = session.affected.touched(changed, session.index.ignored)
-            cycle.overtake(touched.inputs | touched.uncached | touched.restarts)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY if waiting else None):
+                    changed = await self._feed.glance()
+                    touched = session.affected.touched(changed, session.index.ignored)
+                    cycle.overtake(touched.inputs | touched.uncached | touched.restarts)
+                    waiting |= changed
+            # What is loaded anew when the cycle has ended is all of it.
+            if not self._moved and not self._broken:
+                waiting = self._hand_over(cycle, waiting)
+
+    def _hand_over(self, cycle: Cycle, changed: frozenset[str]) -> frozenset[str]:
+        """Have the cycle take in what it can; what may be handed over later.
+
+        A file that changed and changed back in the cycle before may be rewritten by its task.
+        """
+        sets = [changed] if len(changed) > MOST_APART else [frozenset({path}) for path in changed]
+        taken: set[str] = set()
+        pending: set[TaskId] = set()
+        waiting: set[str] = set()
+        for paths in sets:
+            touched, tasks = self._touched(paths)
+            if not tasks or not self._returned.isdisjoint(paths):
+                continue
+            if cycle.takes(tasks, touched.uncached):
+                taken |= paths
+                pending |= tasks
+            else:
+                waiting |= paths
+        if taken:
+            self._feed.taken(taken)
+            cycle.take_in(pending, taken)
+            self._say_what_keeps_running(frozenset(taken), pending)
+        return frozenset(waiting)
 
     def _rewritten(self, changed: frozenset[str]) -> frozenset[str]:
         """What the tasks of the last cycle rewrote just as it was, as far as that can be told.
@@ -201,7 +256,8 @@ class Watch:
         self._returned = (self._returned - changed) | returned
         return again
 
-    def _touched(self, changed: frozenset[str]) -> "frozenset[TaskId]":
+    def _touched(self, changed: frozenset[str]) -> "tuple[Touched, frozenset[TaskId]]":
+        """What the changes reach, and all that is to be looked at therefore."""
         session = self._session
         touched = session.affected.touched(changed, session.index.ignored)
         graph = session.plan.graph
@@ -209,9 +265,20 @@ class Watch:
         dead = {
             task
             for task, server in session.servers.items()
-            if not server.alive and task not in pending and self._wanted(task, changed, pending)
+            if server.startable and task not in pending and self._wanted(task, changed, pending)
         }
-        return graph.downstream(pending | dead) if dead else pending
+        more = dead | self._unblocked()
+        return touched, graph.downstream(pending | more) if more else pending
+
+    def _unblocked(self) -> "set[TaskId]":
+        """What was skipped for want of a server that has come up by itself since."""
+        memory, servers = self._session.memory, self._session.servers
+        blockers = {task: memory.outcomes[task].blocked_by for task in memory.broken}
+        return {
+            task
+            for task, blocker in blockers.items()
+            if blocker in servers and servers[blocker].alive
+        }
 
     def _wanted(
         self, server: "TaskId", changed: frozenset[str], pending: "frozenset[TaskId]"
@@ -286,7 +353,10 @@ class Watch:
                 if self._owns(task, path) and not any(True for _ in session.affected.takers(path)):
                     self._told.add(task)
                     config = session.workspace.projects[server.task.project].config
-                    self._note(f"{task} keeps running (no restart_on in {config} names {path})")
+                    why = f"no restart_on in {config} names {path}"
+                    if server.restarts == "never":
+                        why = f'restart = "never" in {config}'
+                    self._note(f"{task} keeps running ({why})")
                     break
 
     def _name_unreadable(self) -> None:
