@@ -292,7 +292,8 @@ def test_all_faults_of_all_files_are_reported_at_once(make: Make) -> None:
         'packages/b/vx.toml:3: tasks.build.depends_on: no task "biuld" in a [did you mean a#build?]',
         (
             "packages/c/vx.toml:3: tasks.x.zzz: unknown field [expected command, description, "
-            "depends_on, timeout, retries, grace, env, cache, interactive, persistent or sandbox]"
+            "extends, depends_on, timeout, retries, grace, resources, env, cache, interactive, "
+            "persistent or sandbox]"
         ),
     ]
 

@@ -152,10 +152,29 @@ _INTERACTIVE = {"properties": {"interactive": {"const": True}}, "required": ["in
 _NEITHER_SERVER_NOR_TRIED_AGAIN: Schema = {
     "not": {"anyOf": [{"required": ["persistent"]}, {"required": ["retries"]}]}
 }
+_RULES: Schema = {
+    "anyOf": [
+        {"required": ["command"]},
+        {
+            "required": ["depends_on"],
+            "properties": {"depends_on": {"minItems": 1}},
+            "not": {"anyOf": [{"required": [name]} for name in OF_COMMANDS]},
+        },
+    ],
+    "allOf": [
+        {"not": {"required": ["persistent", "cache"]}},
+        {"not": {"required": ["persistent", "timeout"]}},
+        {"not": {"required": ["persistent", "retries"]}},
+        {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
+        {"anyOf": [{"not": _INTERACTIVE}, _NEITHER_SERVER_NOR_TRIED_AGAIN]},
+    ],
+}
+"""What belongs together in a task that extends no preset, and so says everything itself."""
 TASK = Table(
     {
         "command": (Text("a shell command"), "run by sh -c in the project's directory"),
         "description": (Text("a text"), "one line for people"),
+        "extends": (Text("the name of a preset"), "the preset whose fields it takes over"),
         "depends_on": (
             ListOf(Text("the name of a task")),
             "what must succeed first: name, ^name, project#name, //#name, name.*",
@@ -194,32 +213,15 @@ TASK = Table(
         "persistent": (_PERSISTENT, "the task is a server: it does not end by itself"),
         "sandbox": (SANDBOX, "the task runs in a sandbox"),
     },
-    rules={
-        "anyOf": [
-            {"required": ["command"]},
-            {
-                "required": ["depends_on"],
-                "properties": {"depends_on": {"minItems": 1}},
-                "not": {"anyOf": [{"required": [name]} for name in OF_COMMANDS]},
-            },
-        ],
-        "allOf": [
-            {"not": {"required": ["persistent", "cache"]}},
-            {"not": {"required": ["persistent", "timeout"]}},
-            {"not": {"required": ["persistent", "retries"]}},
-            {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
-            {"anyOf": [{"not": _INTERACTIVE}, _NEITHER_SERVER_NOR_TRIED_AGAIN]},
-        ],
-    },
+    rules={"anyOf": [{"required": ["extends"]}, _RULES]},
 )
 """The fields of one task."""
 
+_PRESET = Table(TASK.fields)
+_NAME = Text("a name", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"})
 PROJECT = Table(
     {
-        "tasks": (
-            Named(Text("a name", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), TASK),
-            "the tasks of the project, by name",
-        ),
+        "tasks": (Named(_NAME, TASK), "the tasks of the project, by name"),
         "tags": (
             ListOf(
                 Text("a tag", _task_name_fault, {"pattern": f"^{_TASK_NAME.pattern}$"}), unique=True
@@ -258,6 +260,7 @@ WORKSPACE = Table(
             ),
             "what is removed from the cache at the end of a run",
         ),
+        "presets": (Named(_NAME, _PRESET), "task tables by name, which a task takes with extends"),
     }
 )
 """The fields of `vx.workspace.toml`."""

@@ -1,10 +1,11 @@
 """The settings of the workspace, from what `vx.workspace.toml` says. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vxwatch.config.faults import Faults
+from vxwatch.config.presets import Presets
 from vxwatch.config.schema import WORKSPACE
 
 
@@ -18,9 +19,12 @@ class Settings:
     affected_base: str | None = None
     cache_dir: str | None = None
     cache_retention: Mapping[str, Any] | None = None
+    presets: Presets = field(default_factory=lambda: Presets({}, Faults()), compare=False)
 
 
 def read_settings(raw: Any, faults: Faults) -> Settings:
-    """The settings of the workspace; the default ones if anything is wrong."""
+    """The settings of the workspace; if anything is wrong, the default ones with the presets."""
     fields = WORKSPACE.check(raw, (), faults)
-    return Settings() if faults.found else Settings(**fields)
+    tables = raw.get("presets") if isinstance(raw, dict) else None
+    presets = Presets(tables if isinstance(tables, dict) else {}, faults)
+    return Settings(presets=presets) if faults.found else Settings(**{**fields, "presets": presets})

@@ -149,26 +149,30 @@ class Table:
 class ListOrTable:
     """A list as the short form of one field of a table. Result: the table's dict."""
 
-    __slots__ = ("_field", "_list", "_table")
+    __slots__ = ("_field", "_list", "table")
 
     def __init__(self, field: str, table: Table) -> None:
         self._field = field
         self._list = table.fields[field][0]
-        self._table = table
+        self.table = table
 
     def check(self, value: Any, at: At, faults: Faults) -> Any:
         """The table, also where the list was written."""
         if isinstance(value, dict):
-            return self._table.check(value, at, faults)
+            return self.table.check(value, at, faults)
         return {self._field: self._list.check(value, at, faults)}
+
+    def written_out(self, value: Any) -> Any:
+        """The table that a list is short for; anything else as it is."""
+        return {self._field: value} if isinstance(value, list) else value
 
     def schema(self) -> Schema:
         """Either of the two."""
-        return {"anyOf": [self._list.schema(), self._table.schema()]}
+        return {"anyOf": [self._list.schema(), self.table.schema()]}
 
     def paths(self) -> Iterator[str]:
         """The dotted names below the table form."""
-        return self._table.paths()
+        return self.table.paths()
 
 
 class Named:

@@ -9,6 +9,7 @@ from typing import Any
 
 from vxwatch import model
 from vxwatch.config.faults import At, Faults
+from vxwatch.config.presets import Presets
 from vxwatch.config.sandbox import check_sandbox, make_sandbox
 from vxwatch.config.schema import OF_COMMANDS, PROJECT
 
@@ -16,17 +17,30 @@ Fields = Mapping[str, Any]
 """A checked table: the known fields that it has, as the model holds them."""
 
 
-def check_tasks(raw: Any, faults: Faults) -> Mapping[str, Fields]:
-    """The tasks of one project's config, in the order written.
+def check_tasks(raw: Any, faults: Faults, presets: Presets | None = None) -> Mapping[str, Fields]:
+    """The tasks of one project's config, in the order written, with what they extend.
 
     A task with a fault keeps only what it depends on, so that others that name it are not
     blamed for its fault.
     """
-    tasks: dict[str, Fields] = PROJECT.check(raw, (), faults).get("tasks", {})
-    broken = {at[1] for at, _, _ in faults.found if len(at) > 1}
+    found = Faults()
+    presets = presets or Presets({}, Faults())
+    own = raw.get("tasks") if isinstance(raw, dict) else None
+    own = own if isinstance(own, dict) else {}
+    whole = {name: presets.merged(own[name], ("tasks", name), found) for name in own}
+    broken = {name for name, table in whole.items() if table is None and own[name] is not None}
+    if own:
+        raw = {**raw, "tasks": {n: own[n] if n in broken else whole[n] for n in own}}
+    tasks: dict[str, Fields] = PROJECT.check(raw, (), found).get("tasks", {})
+    broken |= {str(at[1]) for at, _, _ in found.found if len(at) > 1}
     for name, fields in tasks.items():
         if name not in broken:
-            _check_together(fields, ("tasks", name), faults)
+            _check_together(fields, ("tasks", name), found)
+    for at, message, hint in found.found:
+        if len(at) > 1 and at[1] in own:
+            presets.tell(own[at[1]], str(at[1]), at[2:], faults, message, hint)
+        else:
+            faults.add(at, message, hint)
     return {name: _stub(fields) if name in broken else fields for name, fields in tasks.items()}
 
 

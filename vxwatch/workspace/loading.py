@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
+from vxwatch.config.configs import Configs
 from vxwatch.config.faults import Faults
-from vxwatch.config.load import Reader
+from vxwatch.config.load import Document, Reader
 from vxwatch.config.settings import Settings, read_settings
-from vxwatch.config.tasks import check_tasks, make_tasks, read_tags
+from vxwatch.config.tasks import make_tasks, read_tags
 from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
 from vxwatch.model import Project, Retention, Task, Workspace
@@ -29,12 +30,13 @@ Named = Mapping[str, Place]
 def load(root: str) -> Workspace:
     """The whole workspace below an absolute real path; `ConfigError` with every fault."""
     reader = Reader(root)
-    settings = _settings(reader)
+    shared, settings = _settings(reader)
     members, places = _places(reader, settings)
     named = _named(reader, places)
     known = not reader.problems
     needed = _dependencies(named)
-    projects = {n: _project(reader, n, place, needed[n]) for n, place in named.items()}
+    configs = Configs(reader, shared, settings.presets)
+    projects = {n: _project(configs, n, place, needed[n]) for n, place in named.items()}
     workspace = Workspace(
         root=root,
         projects=projects,
@@ -48,21 +50,21 @@ def load(root: str) -> Workspace:
         cache_retention=Retention(**(settings.cache_retention or {})),
     )
     if known:
-        _check_dependencies(reader, workspace, named)
+        _check_dependencies(configs, workspace, named)
     if not reader.problems:
-        _check_outputs(reader, workspace, named)
+        _check_outputs(configs, workspace, named)
     if reader.problems:
         raise ConfigError(tuple(sorted(reader.problems, key=lambda p: (p.file, p.line))))
     return workspace
 
 
-def _settings(reader: Reader) -> Settings:
+def _settings(reader: Reader) -> tuple[Document | None, Settings]:
     document = reader.toml(SETTINGS)
     if document is None:
-        return Settings()
+        return None, Settings()
     settings = reader.checked(document, read_settings)
     reader.checked(document, lambda _, faults: _check_members(reader.root, settings, faults))
-    return settings
+    return document, settings
 
 
 def _check_members(root: str, settings: Settings, faults: Faults) -> None:
@@ -120,13 +122,13 @@ def _dependencies(named: Named) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, ...]) -> Project:
+def _project(configs: Configs, name: str, place: Place, dependencies: tuple[str, ...]) -> Project:
     tasks: dict[str, Task] = {}
     tags: tuple[str, ...] = ()
     config = place.config
     if config:
-        tasks = make_tasks(name, reader.checked(config, check_tasks))
-        tags = reader.checked(config, read_tags)
+        tasks = make_tasks(name, configs.tasks(config))
+        tags = configs.reader.checked(config, read_tags)
     for other in place.configs[1:]:
         faults = Faults()
         faults.add(
@@ -134,7 +136,7 @@ def _project(reader: Reader, name: str, place: Place, dependencies: tuple[str, .
             f"{config.file if config else ''} configures this project too",
             "keep one of the two",
         )
-        reader.note(other, faults)
+        configs.reader.note(other, faults)
     return Project(
         name=name,
         dir=place.directory,
@@ -152,22 +154,18 @@ def _concurrency(settings: Settings) -> int | None:
     return tasks_at_once(settings.concurrency, len(os.sched_getaffinity(0)))
 
 
-def _check_dependencies(reader: Reader, workspace: Workspace, named: Named) -> None:
-    configs = {place.config.file: place.config for place in named.values() if place.config}
+def _check_dependencies(configs: Configs, workspace: Workspace, named: Named) -> None:
+    documents = {place.config.file: place.config for place in named.values() if place.config}
     for problem in check(workspace):
         task = problem.field.removeprefix("tasks.").removesuffix(".depends_on")
-        faults = Faults()
-        faults.add(("tasks", task, "depends_on"), problem.message, problem.hint)
-        reader.note(configs[problem.file], faults)
+        document = documents[problem.file]
+        configs.note(document, task, ("depends_on",), problem.message, problem.hint)
 
 
-def _check_outputs(reader: Reader, workspace: Workspace, named: Named) -> None:
+def _check_outputs(configs: Configs, workspace: Workspace, named: Named) -> None:
     git = Git(workspace.root)
     for task, field, message, hint in check_outputs(workspace, git.tracked):
         owner = workspace.task(task)
-        config = named[owner.project].config
-        assert config is not None, "only a config declares outputs"
-        at = ("tasks", owner.name, "cache", "outputs")
-        faults = Faults()
-        faults.add((*at, field) if isinstance(config.value(at), dict) else at, message, hint)
-        reader.note(config, faults)
+        document = named[owner.project].config
+        assert document is not None, "only a config declares outputs"
+        configs.note(document, owner.name, ("cache", "outputs", field), message, hint)
