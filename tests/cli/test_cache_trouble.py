@@ -119,7 +119,7 @@ def test_a_read_only_cache_that_another_process_writes_is_read(
     shutil.rmtree(build.file("dist"))
     build.task("slow", go)
     other = build.start("run", "slow")
-    build.wait(lambda: (tmp_path / "cache" / "cache.db-wal").exists(), "the database is open")
+    build.wait((tmp_path / "cache" / "cache.db-wal").exists, "the database is open")
     assert "1 restored" in run(build, read_only(tmp_path / "cache"))
     Path(build.logs, "go").touch()
     assert other.ended() == 0
