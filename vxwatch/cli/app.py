@@ -234,6 +234,50 @@ def show(task: str | None, form: str) -> int:
     return show_tasks(task, as_json=form == "json")
 
 
+SESSION = click.option(
+    "--session", "pid", type=int, metavar="PID", help="The session of this pid, where several run."
+)
+
+
+@vx.command()
+@FORMAT
+def ps(form: str) -> int:
+    """Show the sessions that run here, with their servers and running tasks."""
+    from vxwatch.cli.ps import show_sessions
+
+    return show_sessions(as_json=form == "json")
+
+
+@vx.command()
+@click.argument("server")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what it prints, until Ctrl-C.")
+@click.option(
+    "--lines",
+    "-n",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="How many lines of what it printed last.",
+)
+@SESSION
+def logs(server: str, lines: int, follow: bool, pid: int | None) -> int:
+    """Print what a server of the running session printed last."""
+    from vxwatch.cli.logs import show_log
+
+    return show_log(server, lines, pid, follow=follow)
+
+
+@vx.command()
+@click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
+@SESSION
+def restart(servers: tuple[str, ...], pid: int | None) -> int:
+    """Restart servers of the running session, and wait until they are ready."""
+    from vxwatch.cli.restart import restart_servers
+
+    return restart_servers(servers, pid)
+
+
 @vx.command()
 @FORMAT
 def info(form: str) -> int:

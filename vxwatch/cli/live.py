@@ -1,15 +1,17 @@
 """A session that may run something: its event loop, its signals, its output, its exit code."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vxwatch.cli import failures
 from vxwatch.cli.signals import Early, answer, hearing
-from vxwatch.events import RunEnded, RunStarted
+from vxwatch.events import Emit, RunEnded, RunStarted
 from vxwatch.masking import Masker
 from vxwatch.output import diagnostics
 from vxwatch.output.plain import Plain
@@ -21,6 +23,9 @@ from vxwatch.session.knowledge import Knowledge
 from vxwatch.session.planning import Options, Plan
 from vxwatch.session.result import exit_code
 from vxwatch.session.session import Session
+
+if TYPE_CHECKING:
+    from vxwatch.session.board import Board
 
 FLUSH_PATIENCE = 2.0
 """Seconds that a reader who stopped reading can hold up the end after a signal."""
@@ -45,10 +50,15 @@ def live(
     code, stopped = 0, True
     try:
         # Made before anything is started: it may refuse.
-        emit = renderer if record is None else record.before(renderer)
+        emit: Emit = renderer if record is None else record.before(renderer)
+        board = None
+        if options.verb == "watch" or plan.servers:
+            from vxwatch.session.board import Board
+
+            emit = board = Board(emit, time.monotonic)
         session = Session(plan, options, emit, os.environ, masker, known)
         with asyncio.Runner(loop_factory=Loop) as runner:
-            code, stopped = runner.run(_session(session, heeded, early))
+            code, stopped = runner.run(_session(session, heeded, early, board))
         if not stopped:
             # A reader may take its time, and whoever waits may lose patience.
             patience = None
@@ -67,7 +77,7 @@ def live(
 
 
 async def _session(
-    session: Session, heeded: list[signal.Signals], early: Early
+    session: Session, heeded: list[signal.Signals], early: Early, board: "Board | None"
 ) -> tuple[int, bool]:
     """The session from its first event to its last; the exit code, and whether a signal ended it."""
     loop = asyncio.get_running_loop()
@@ -78,7 +88,7 @@ async def _session(
             session.interrupt(early.number)
         started = RunStarted(verb, plan.requested, plan.graph.order, plan.servers, plan.broad)
         session.emit(started)
-        async with session:
+        async with session, _attended(session, board):
             await session.until_stopped(_verb(session))
         outcomes = session.outcomes
         session.emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
@@ -86,6 +96,17 @@ async def _session(
     if verb == "watch":
         return 0, stopped
     return exit_code(outcomes, session.stop_signal), stopped
+
+
+def _attended(
+    session: Session, board: "Board | None"
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """The block in which other commands reach the session; not one that is over in a moment."""
+    if board is None:
+        return contextlib.nullcontext()
+    from vxwatch.session.control import reachable
+
+    return reachable(session, board)
 
 
 def _verb(session: Session) -> Coroutine[Any, Any, None]:
