@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vxwatch.cache.place import make
+from vxwatch.workspace.home import make
 
 NAME = "cache.db"
 VERSION = 1

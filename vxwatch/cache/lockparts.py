@@ -12,8 +12,8 @@ from typing import Any
 
 import xxhash
 
-from vxwatch.cache.replacing import replace
 from vxwatch.model import Project, Workspace
+from vxwatch.workspace.home import replace
 from vxwatch.workspace.lockfiles import Lock, read_lock
 
 PLACE = ".vx/cache/locks"

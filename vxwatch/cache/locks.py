@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import xxhash
 
-from vxwatch.cache.place import HOME, make
 from vxwatch.model import TaskId
+from vxwatch.workspace.home import HOME, make
 
 NAME = "lock"
 """The file, in `.vx`. It stays; closing any descriptor of it would end the locks of the process."""

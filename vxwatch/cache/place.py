@@ -1,17 +1,12 @@
-"""Where the cache of a workspace lies, and making it."""
+"""Where the cache of a workspace lies."""
 
-import contextlib
 import os
 
 from vxwatch.workspace.gitplace import common_directory
-
-HOME = ".vx"
-"""What vx keeps in a workspace, below its root."""
+from vxwatch.workspace.home import HOME
 
 SHARED = "shared"
 """The setting for a cache that all worktrees of one repository share."""
-
-_IGNORE = b"*\n"
 
 
 def cache_place(root: str, setting: str | None = None) -> str:
@@ -26,19 +21,3 @@ def cache_place(root: str, setting: str | None = None) -> str:
         common = common_directory(root)
         return f"{root}/{HOME}/cache" if common is None else f"{common}/vx/cache"
     return os.path.normpath(os.path.join(root, os.path.expanduser(setting)))
-
-
-def make(directory: str) -> None:
-    """Make a directory of vx, which git shall not see; the one named `.vx`, if it lies in that.
-
-    Raises OSError.
-    """
-    head, found, _ = f"{directory}/".rpartition(f"/{HOME}/")
-    home = f"{head}/{HOME}" if found else directory
-    os.makedirs(directory, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        handle = os.open(f"{home}/.gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            os.write(handle, _IGNORE)
-        finally:
-            os.close(handle)

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable
 
 from vxwatch.cache.content import older
-from vxwatch.cache.replacing import replace
 from vxwatch.cache.standing import FORMAT, PLACE, Command, look
+from vxwatch.workspace.home import replace
 
 MOST = 64
 """Proofs that are kept of one workspace; the oldest goes first."""

@@ -10,8 +10,8 @@ from typing import Self
 
 import xxhash
 
-from vxwatch.cache.replacing import replace
 from vxwatch.cache.stamps import Stamp
+from vxwatch.workspace.home import replace
 
 PLACE = ".vx/cache/files"
 """Where the record lies, below the root of the workspace."""
