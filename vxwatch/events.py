@@ -101,6 +101,17 @@ class TaskRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRestarted:
+    """A run of the task was ended, because what it takes moved: it starts anew.
+
+    `path` is what moved, "" where that is the work of another task.
+    """
+
+    task: TaskId
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnded:
     """A task of the cycle is done, whatever way."""
 
@@ -188,6 +199,7 @@ Event = (
     | TaskStarted
     | TaskOutput
     | TaskRetried
+    | TaskRestarted
     | TaskEnded
     | ServerReady
     | ServerExited

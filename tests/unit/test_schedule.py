@@ -266,7 +266,7 @@ def test_what_is_taken_in_during_a_pass_starts_after_that_or_is_skipped(
         graph, graph.downstream(data.draw(st.sets(st.sampled_from(graph.order)))), limit, mode
     )
     owed: set[str] = set()
-    waits_for: dict[str, set[str]] = {}
+    waits_for: dict[str, frozenset[str]] = {}
     turns = data.draw(st.integers(0, 4))
     while not schedule.done or turns:
         if turns and (schedule.done or data.draw(st.booleans())):
@@ -277,8 +277,8 @@ def test_what_is_taken_in_during_a_pass_starts_after_that_or_is_skipped(
                 waits_for[task] = added & set(graph.dependencies[task])
             owed -= schedule.add(added).keys()
         for task in schedule.ready():
-            assert waits_for.get(task, set()).isdisjoint(schedule.running)
-            assert waits_for.get(task, set()).isdisjoint(owed)
+            assert waits_for.get(task, frozenset()).isdisjoint(schedule.running)
+            assert waits_for.get(task, frozenset()).isdisjoint(owed)
             owed.discard(task)
         assert len(schedule.running) <= limit
         if schedule.running:

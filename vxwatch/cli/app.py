@@ -162,6 +162,13 @@ def watch(ctx: click.Context, /, **given: Any) -> int:
 
 
 FORMAT = click.option(
+@click.option(
+    "--on-busy",
+    type=click.Choice(["restart-stale", "queue"]),
+    default="restart-stale",
+    show_default=True,
+    help="What to do with a running task whose inputs change: start it again, or let it finish first.",
+)
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 

@@ -132,6 +132,7 @@ def _options(
         keep_going=given["keep_going"],
         grace=_seconds(environ.get("VX_KILL_GRACE") or "2s", "VX_KILL_GRACE"),
         quiet=_seconds(given.get("debounce", "15ms"), "--debounce"),
+        on_busy=given.get("on_busy", "restart-stale"),
         poll=environ.get("VX_WATCH_POLL", "0") not in ("", "0"),
         cache=_caching(given),
         learn=given.get("learn", False),

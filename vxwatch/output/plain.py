@@ -25,6 +25,7 @@ from vxwatch.events import (
     ServerReady,
     TaskEnded,
     TaskOutput,
+    TaskRestarted,
     TaskRetried,
     TaskStarted,
     Watching,
@@ -107,6 +108,8 @@ class Plain:
                 self._output(event)
             case TaskRetried():
                 self._retried(event)
+            case TaskRestarted():
+                self._restarted(event)
             case TaskEnded():
                 self._ended(event.outcome)
             case ServerReady():
@@ -172,6 +175,15 @@ class Plain:
         if kept := self._kept.get(event.task):
             start = "" if kept.at_line_start else "\n"
             self._keep(event.task, f"{start}{line}\n".encode(errors="backslashreplace"))
+
+    def _restarted(self, event: TaskRestarted) -> None:
+        """What the run that was ended has printed is of no use to anybody who did not see it."""
+        self._flush(event.task)
+        self._loud.discard(event.task)
+        if kept := self._kept.pop(event.task, None):
+            kept.close()
+        cause = text.printable(event.path) if event.path else "what it depends on"
+        self._line(f"restarting {event.task}: {cause} changed while it ran", "dim")
 
     def _ended(self, result: Outcome) -> None:
         self._flush(result.task)

@@ -1,16 +1,20 @@
 """One pass over the graph: which of the pending tasks must run, and running them in order.
 
 A cycle looks at the pending tasks only; everything else keeps its outcome. It owns the tasks
-in flight: when it is cancelled, their trees are ended politely before it returns.
+in flight: when it is cancelled, their trees are ended politely before it returns. While it runs
+it takes in what further changes touch; a run of a task that builds from what is no longer there
+is ended, and starts anew.
 """
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded
+from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded, TaskRestarted
 from vxwatch.graph.affected import LOCKFILES
 from vxwatch.graph.schedule import Schedule
+from vxwatch.session.again import Again
+from vxwatch.session.execute import execute
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,19 +27,72 @@ class Cycle:
     """`await Cycle(...).run()`, once."""
 
     def __init__(
-        self, session: "Session", number: int, pending: "Collection[TaskId]", paths: tuple[str, ...]
+        self,
+        session: "Session",
+        number: int,
+        pending: "Collection[TaskId]",
+        paths: tuple[str, ...],
+        again: Again | None = None,
     ) -> None:
+        """`again` outlives a cycle, for those who have its changes taken in."""
         self._session = session
         self._number = number
         self._pending = frozenset(pending)
         self._paths = paths
-        self._ended: asyncio.Queue[Outcome] = asyncio.Queue()
-        self._outcomes: list[Outcome] = []
+        self._limit = session.plan.concurrency(session.options)
+        self._ended: asyncio.Queue[Outcome | None] = asyncio.Queue()
+        self._outcomes: dict[TaskId, Outcome] = {}
         self._running: set[TaskId] = set()
+        self._schedule: Schedule | None = None
+        self._again = again or Again()
+        self._started: set[TaskId] = set()
+        self._executing: dict[TaskId, asyncio.Task[Any]] = {}
+        self._stale: dict[TaskId, str] = {}
+        self._outdated: set[TaskId] = set()
 
     def overtake(self, tasks: "Collection[TaskId]") -> None:
         """The inputs of these tasks moved just now: what runs of them builds from neither state."""
         self._session.memory.overtaken |= self._running.intersection(tasks)
+
+    def takes(self, tasks: "Collection[TaskId]", uncached: "Collection[TaskId]") -> bool:
+        """Whether all of these can be taken in now, `uncached` of them by a change in their project.
+
+        What a task without declared inputs writes looks like an edit of what it takes: it runs to
+        its end first. So does everything where the user wants it to.
+        """
+        if self._schedule is None or self._schedule.done:
+            return False
+        running = self._running.intersection(tasks)
+        if not running.isdisjoint(uncached):
+            return False
+        if self._session.options.on_busy == "queue" and not running <= self._session.servers.keys():
+            return False
+        now = asyncio.get_running_loop().time()
+        return self._again.may(self._started.intersection(tasks), now)
+
+    def take_in(self, tasks: "Collection[TaskId]", paths: "Collection[str]") -> None:
+        """Bring these up to date, too, which `takes` allows: the paths changed just now."""
+        schedule, keys = self._schedule, self._session.keys
+        assert schedule is not None
+        self._again.count(self._started.intersection(tasks), asyncio.get_running_loop().time())
+        self._started.difference_update(tasks)
+        self._paths = tuple(sorted({*self._paths, *paths}))
+        running = self._running.intersection(tasks)
+        keys.forget(frozenset(tasks) - running)
+        self._outdated |= running
+        self._skip(schedule.add(tasks, self._session.means.costs(tasks, self._limit)))
+        for task_id in sorted(running):
+            job = self._executing.get(task_id)
+            if task_id in self._stale:
+                continue
+            if job is not None and keys.tells(task_id) and keys.differs(task_id):
+                task = self._session.workspace.task(task_id)
+                moved = (path for path in sorted(paths) if self._takes(task, path))
+                self._stale[task_id] = next(moved, "")
+                job.cancel()
+            elif not keys.tells(task_id):
+                self._session.memory.overtaken.add(task_id)
+        self._ended.put_nowait(None)
 
     async def run(self) -> CycleEnded:
         """Bring every pending task up to date, or say what stood in the way."""
@@ -43,9 +100,9 @@ class Cycle:
         begun = asyncio.get_running_loop().time()
         graph, options = session.plan.graph, session.options
         session.emit(CycleStarted(self._number, self._paths, tuple(self._pending)))
-        limit = session.plan.concurrency(options)
-        broken, costs = session.memory.broken, session.means.costs(self._pending, limit)
-        schedule = Schedule(graph, self._pending, limit, options.keep_going, broken, costs)
+        broken, costs = session.memory.broken, session.means.costs(self._pending, self._limit)
+        schedule = Schedule(graph, self._pending, self._limit, options.keep_going, broken, costs)
+        self._schedule = schedule
         self._skip(schedule.skipped)
         async with asyncio.TaskGroup() as group:
             while True:
@@ -54,7 +111,8 @@ class Cycle:
                 if schedule.done:
                     break
                 outcome = await self._ended.get()
-                self._skip(schedule.finish(outcome.task, ok=outcome.ok))
+                if outcome is not None:
+                    self._skip(schedule.finish(outcome.task, ok=outcome.ok))
         return self._result(asyncio.get_running_loop().time() - begun)
 
     async def _one(self, task: "Task") -> None:
@@ -67,11 +125,18 @@ class Cycle:
             raise
         finally:
             self._running.discard(task.id)
-        self._note(outcome, started)
+        if task.id in self._stale:
+            self._session.emit(TaskRestarted(task.id, self._stale.pop(task.id)))
+        else:
+            self._note(outcome, started)
         self._ended.put_nowait(outcome)
 
     def _begin(self, task: "Task") -> None:
         self._running.add(task.id)
+        self._started.add(task.id)
+        if task.id in self._outdated:
+            self._outdated.discard(task.id)
+            self._session.keys.forget([task.id])
         self._session.begun.add(task.id)
         overtaken = self._session.memory.overtaken
         overtaken.discard(task.id)
@@ -83,7 +148,8 @@ class Cycle:
         self._session.memory.record(outcome)
         self._session.means.learn(outcome)
         if self._session.workspace.task(outcome.task).command is not None:
-            self._outcomes.append(outcome)
+            if outcome.status not in ("fresh", "kept") or outcome.task not in self._outcomes:
+                self._outcomes[outcome.task] = outcome
             self._session.caching.ended(outcome, started)
             self._session.emit(TaskEnded(outcome))
 
@@ -98,12 +164,27 @@ class Cycle:
         if session.memory.settled.get(task.id) == key and not session.caching.keeps(task):
             return Outcome(task.id, "fresh")
         session.memory.settled.pop(task.id, None)
-        outcome = await session.caching.settle(task, self._moved)
+        outcome = await session.caching.settle(task, self._execute, self._moved)
         if outcome.status not in ("fresh", "restored"):
             session.keys.ran(task.id)
         if outcome.ok and task.id not in session.memory.overtaken:
             session.memory.settled[task.id] = key
         return outcome
+
+    async def _execute(self, task: "Task") -> Outcome:
+        """Run the task to its end, or until it is stale."""
+        job = asyncio.current_task()
+        assert job is not None
+        self._executing[task.id] = job
+        try:
+            return await execute(self._session, task)
+        except asyncio.CancelledError:
+            if task.id in self._stale and not job.uncancel():
+                return Outcome(task.id, "aborted")
+            self._stale.pop(task.id, None)
+            raise
+        finally:
+            del self._executing[task.id]
 
     def _moved(self, task: "Task") -> str | None:
         """Look at the task's inputs once more; one that changed while it ran, if any did."""
@@ -138,8 +219,9 @@ class Cycle:
             self._note(Outcome(task_id, "skipped", blocked_by=blocker), time.time_ns())
 
     def _result(self, seconds: float) -> CycleEnded:
-        moved = sum(1 for o in self._outcomes if o.status not in ("fresh", "kept"))
+        outcomes = tuple(self._outcomes.values())
+        moved = sum(1 for outcome in outcomes if outcome.status not in ("fresh", "kept"))
         kept = self._session.plan.commands - moved
-        ended = CycleEnded(self._number, tuple(self._outcomes), kept, seconds, self._paths)
+        ended = CycleEnded(self._number, outcomes, kept, seconds, self._paths)
         self._session.emit(ended)
         return ended

@@ -66,6 +66,14 @@ class KeyRing:
         for task in tasks:
             self._keys.pop(task, None)
 
+    def differs(self, task_id: "TaskId") -> bool:
+        """Whether the key would be another one if it were made now. It stays until it is forgotten."""
+        before = self._keys.pop(task_id, None)
+        differs = before is None or self.made(task_id).hex != before.hex
+        if before is not None:
+            self._keys[task_id] = before
+        return differs
+
     def ran(self, task_id: "TaskId") -> None:
         """The task ran to its end."""
         if not _has_key(self._task(task_id)):

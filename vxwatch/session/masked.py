@@ -25,6 +25,7 @@ from vxwatch.events import (
     ServerExited,
     TaskEnded,
     TaskOutput,
+    TaskRestarted,
     TaskRetried,
     TaskStarted,
 )
@@ -84,7 +85,12 @@ class MaskedEvents:
 
     def _end_streams(self, event: Event) -> None:
         match event:
-            case TaskRetried(task) | ServerExited(task) | TaskEnded(Outcome(task)):
+            case (
+                TaskRetried(task)
+                | TaskRestarted(task)
+                | ServerExited(task)
+                | TaskEnded(Outcome(task))
+            ):
                 self._end_of(task)
             case RunEnded():
                 for task, _ in list(self._streams):

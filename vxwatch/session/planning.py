@@ -45,6 +45,7 @@ class Options:
     keep_going: Literal["never", "deps-ok", "always"] = "never"
     grace: float = 2.0
     quiet: float = 0.015
+    on_busy: Literal["restart-stale", "queue"] = "restart-stale"
     poll: bool = False
     cache: Literal["use", "renew", "off"] = "use"
     learn: bool = False

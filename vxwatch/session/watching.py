@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Refused, RunStarted, Watching
 from vxwatch.graph.places import Owners
+from vxwatch.session.again import Again
 from vxwatch.session.configs import NAMES, ConfigFiles
 from vxwatch.session.cycle import Cycle
 from vxwatch.session.planning import Plan, make_plan
@@ -55,6 +56,7 @@ class Watch:
         self._territory = Territory(session.plan, session.affected, session.ignores)
         self._owners = Owners(session.workspace.projects.values())
         self._feed = self._open_feed()
+        self._again = Again()
         self._moved = False
         self._broken = False
         self._waiting: frozenset[str] = frozenset()
@@ -197,7 +199,7 @@ class Watch:
 
     async def _cycle(self, pending: "Collection[TaskId]", paths: tuple[str, ...]) -> None:
         self._number += 1
-        cycle = Cycle(self._session, self._number, pending, paths)
+        cycle = Cycle(self._session, self._number, pending, paths, self._again)
         self._session.index.mark()
         with self._feed.cycle():
             await race(cycle.run(), self._look_on(cycle))

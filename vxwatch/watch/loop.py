@@ -91,6 +91,10 @@ class ChangeFeed:
         self._found.update(changed)
         self._woken.set()
 
+    def taken(self, paths: Collection[str]) -> None:
+        """Give these no more: what `glance` gave of them was reacted to, as they are now."""
+        self._found.difference_update(paths)
+
     async def glance(self) -> frozenset[str]:
         """While tasks run: wait until something settled, and give what changed.
 
