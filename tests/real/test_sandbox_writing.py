@@ -112,52 +112,6 @@ class TestWriting:
         wait_for(lambda: not os.path.exists(site.path("app/never")), "the placeholders are gone")
 
 
-class TestFileGrants:
-    def save(self, site: Site, **grants: tuple[str, ...]) -> None:
-        ran = site.run("echo new > .conf.tmp && mv .conf.tmp conf.json", **grants)
-        assert (ran.code, ran.err) == (0, "")
-        with open(site.path("app/conf.json"), encoding="utf-8") as file:
-            assert file.read() == "new\n"
-
-    def test_a_save_by_rename(self, site: Site) -> None:
-        site.write("app/conf.json", "old")
-        site.write("app/src/a")
-        self.save(site, write=("conf.json",))
-        self.save(site, read=("src",), write=("conf.json",))
-
-    def test_of_a_file_that_is_not_there_yet(self, site: Site) -> None:
-        self.save(site, write=("conf.json",))
-
-    def test_its_neighbours_are_safe(self, site: Site) -> None:
-        site.write("app/conf.json", "old")
-        site.write("app/secret", "hidden")
-        site.write("app/src/a", "a")
-        ran = site.run(
-            "cat secret; ls src; for f in secret src/a; do echo bad > $f; rm -f $f; done;"
-            " rm -rf src; mv src s; mv secret t; echo bad > tmp && mv tmp secret",
-            write=("conf.json",),
-        )
-        assert "hidden" not in ran.out
-        with open(site.path("app/secret"), encoding="utf-8") as file:
-            assert file.read() == "hidden"
-        assert os.listdir(site.path("app/src")) == ["a"]
-
-    def test_beside_a_link_the_file_is_written_in_place(self, site: Site) -> None:
-        site.write("app/conf.json", "old")
-        os.symlink("conf.json", site.path("app/link"))
-        ran = site.run("echo new > conf.json; rm link; ls", write=("conf.json",))
-        assert ran.out == "conf.json\n"
-        assert os.path.islink(site.path("app/link"))
-        with open(site.path("app/conf.json"), encoding="utf-8") as file:
-            assert file.read() == "new\n"
-
-    def test_in_the_home_it_is_the_file_alone(self, site: Site) -> None:
-        home = site.environ["HOME"]
-        ran = site.run("echo 1 > ~/.conf; echo 2 > ~/.bash_login", write=("~/.conf",))
-        assert "Read-only" in ran.err
-        assert os.listdir(home) == [".conf"]
-
-
 class TestLinksThatLeave:
     def test_a_link_out_of_the_project_is_refused(self, site: Site) -> None:
         os.makedirs(site.path("../outside"))

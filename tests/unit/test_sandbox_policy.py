@@ -15,6 +15,13 @@ HOST = Host(
 )
 
 
+APP = "/home/u/w/app"
+
+
+def kinds(mounts: Iterable[Mount]) -> dict[str, str]:
+    return {m.path: m.kind for m in mounts if inside(m.path, APP)}
+
+
 def directory(path: str, *links: tuple[str, str]) -> Place:
     return Place(path, path, "directory", links)
 
@@ -165,61 +172,95 @@ def test_a_link_shows_only_where_its_directory_does_not() -> None:
 
 
 class TestSaveByRename:
-    """A granted file's directory is writable, everything else in it is covered."""
+    """A granted file lies on a desk, beside what shows in its directory anyway."""
 
     def mounts(self, **facts: object) -> tuple[Mount, ...]:
-        entries: dict[str, Entry] = {
-            "conf.json": "file",
-            "secret": "file",
-            "src": "directory",
-            "lib": "directory",
-            "dist": "directory",
-        }
+        entries = {"conf.json": None, "secret": None, "src": None, "dist": None, "link": "src"}
         return decide(HOST, ground(**{"siblings": {"/home/u/w/app": entries}} | facts))
 
-    def test_what_is_not_granted_stays_hidden(self) -> None:
-        app = "/home/u/w/app"
+    def test_what_is_not_granted_is_not_there(self) -> None:
         mounts = self.mounts(
-            writes=(file(f"{app}/conf.json"), directory(f"{app}/dist")),
-            reads=(directory(f"{app}/src/deep"),),
+            writes=(file(f"{APP}/conf.json"), directory(f"{APP}/dist")),
+            reads=(directory(f"{APP}/src/deep"),),
         )
-        assert shows(mounts, f"{app}/conf.json") == "write"
-        assert shows(mounts, f"{app}/conf.json.tmp") == "write"
-        assert shows(mounts, f"{app}/secret") == "blank"
-        assert shows(mounts, f"{app}/lib/x") == "mask"
-        assert shows(mounts, f"{app}/src/x") == "mask"
-        assert shows(mounts, f"{app}/src/deep/x") == "read"
-        assert shows(mounts, f"{app}/dist/x") == "write"
+        assert kinds(mounts) == {
+            APP: "desk",
+            f"{APP}/conf.json": "saved",
+            f"{APP}/dist": "write",
+            f"{APP}/src": "folder",
+            f"{APP}/src/deep": "read",
+        }
 
     def test_what_is_readable_stays_readable_alone(self) -> None:
-        app = "/home/u/w/app"
-        mounts = self.mounts(writes=(file(f"{app}/conf.json"),), reads=(directory(app),))
-        assert shows(mounts, f"{app}/conf.json") == "write"
-        assert shows(mounts, f"{app}/secret") == "read"
-        assert shows(mounts, f"{app}/src/x") == "read"
+        mounts = self.mounts(writes=(file(f"{APP}/conf.json"),), reads=(directory(APP),))
+        assert kinds(mounts) == {
+            APP: "desk",
+            f"{APP}/conf.json": "saved",
+            f"{APP}/dist": "read",
+            f"{APP}/link": "link",
+            f"{APP}/secret": "read",
+            f"{APP}/src": "read",
+        }
+        assert Mount(f"{APP}/link", "link", "src") in mounts
 
-    def test_two_files_of_one_directory(self) -> None:
-        app = "/home/u/w/app"
-        mounts = self.mounts(writes=(file(f"{app}/conf.json"), file(f"{app}/secret")))
-        assert shows(mounts, f"{app}/conf.json") == "write"
-        assert shows(mounts, f"{app}/secret") == "write"
-        assert shows(mounts, f"{app}/lib") == "mask"
+    def test_walls_stay_beside_it(self) -> None:
+        walls: dict[str, Entry] = {f"{APP}/src": "directory", f"{APP}/secret": "file"}
+        facts = {"writes": (file(f"{APP}/conf.json"),), "walls": walls}
+        open_around = kinds(self.mounts(**facts, reads=(directory(APP),)))
+        assert open_around[f"{APP}/src"] == "mask"
+        assert f"{APP}/secret" not in open_around
 
-    def test_in_a_writable_directory_nothing_is_covered(self) -> None:
-        app = "/home/u/w/app"
-        mounts = self.mounts(writes=(file(f"{app}/conf.json"), directory(app)))
-        assert shows(mounts, f"{app}/secret") == "write"
+    def test_two_files_of_one_directory_lie_on_one_desk(self) -> None:
+        mounts = self.mounts(writes=(file(f"{APP}/conf.json"), file(f"{APP}/secret")))
+        assert kinds(mounts) == {
+            APP: "desk",
+            f"{APP}/conf.json": "saved",
+            f"{APP}/secret": "saved",
+        }
 
-    def test_a_config_beside_it_is_not_shown_for_its_protection(self) -> None:
-        app = "/home/u/w/app"
-        mounts = self.mounts(writes=(file(f"{app}/conf.json"),), protected=(f"{app}/secret",))
-        assert shows(mounts, f"{app}/secret") == "blank"
+    def test_a_writable_directory_needs_none(self) -> None:
+        mounts = self.mounts(writes=(file(f"{APP}/conf.json"), directory(APP)))
+        assert kinds(mounts) == {APP: "write"}
+
+    def test_a_file_that_a_directory_around_it_does_not_open_has_one_of_its_own(self) -> None:
+        sub = {f"{APP}": {}, f"{APP}/sub": {}}
+        facts = ground(
+            writes=(file(f"{APP}/a"), file(f"{APP}/sub/b")),
+            reads=(directory(f"{APP}/sub/r"),),
+            siblings=sub,
+        )
+        assert kinds(decide(HOST, facts)) == {
+            APP: "desk",
+            f"{APP}/a": "saved",
+            f"{APP}/sub": "desk",
+            f"{APP}/sub/b": "saved",
+            f"{APP}/sub/r": "read",
+        }
+
+    def test_in_a_home_the_masks_and_tools_stay(self) -> None:
+        tools = (directory("/home/u/.nvm"),)
+        host = Host(HOST.homes, HOST.masks, HOST.scratch, HOST.blanks, tools)
+        facts = ground(writes=(file("/home/u/.conf"),), siblings={"/home/u": {".ssh": None}})
+        made = {m.path: m.kind for m in decide(host, facts)}
+        assert made["/home/u"] == "desk"
+        assert made["/home/u/.nvm"] == "read"
+        assert made["/home/u/w"] == "mask"
+        assert "/home/u/.ssh" not in made
+
+    def test_what_is_denied_is_not_saved(self) -> None:
+        facts = {"writes": (file(f"{APP}/conf.json"), file(f"{APP}/secret"))}
+        kept = kinds(self.mounts(**facts, kept=(f"{APP}/conf.json",)))
+        assert kept == {APP: "desk", f"{APP}/conf.json": "read", f"{APP}/secret": "saved"}
+        assert "desk" not in kinds(self.mounts(**facts, kept=(APP,))).values()
+        hidden = kinds(self.mounts(**facts, hidden={f"{APP}/conf.json": "file"}))
+        assert hidden == {APP: "desk", f"{APP}/secret": "saved"}
+        opened = self.mounts(**facts, reads=(directory(APP),), hidden={f"{APP}/src": "directory"})
+        assert f"{APP}/src" not in kinds(opened)
 
     def test_without_a_listing_the_file_is_bound_alone(self) -> None:
-        app = "/home/u/w/app"
-        mounts = self.mounts(writes=(file(f"{app}/conf.json"),), siblings={})
-        assert shows(mounts, f"{app}/conf.json") == "write"
-        assert shows(mounts, f"{app}/conf.json.tmp") == "mask"
+        mounts = self.mounts(writes=(file(f"{APP}/conf.json"),), siblings={})
+        assert kinds(mounts)[f"{APP}/conf.json"] == "write"
+        assert shows(mounts, f"{APP}/conf.json.tmp") == "mask"
 
 
 paths = st.lists(st.sampled_from("abc"), min_size=0, max_size=4).map(
@@ -261,13 +302,6 @@ def test_directories_come_before_what_lies_in_them(
     )
     for index, mount in enumerate(mounts):
         assert not any(inside(mount.path, later.path) for later in mounts[index + 1 :])
-
-
-APP = "/home/u/w/app"
-
-
-def kinds(mounts: Iterable[Mount]) -> dict[str, str]:
-    return {m.path: m.kind for m in mounts if inside(m.path, APP)}
 
 
 def test_the_way_to_what_a_write_grant_keeps_is_pinned() -> None:

@@ -7,6 +7,7 @@ What a box needed outside of itself (descriptors, placeholders, ports) is taken 
 import errno
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, ExitStack
@@ -30,7 +31,7 @@ from vxwatch.sandbox.bwrap import (
     command_line,
 )
 from vxwatch.sandbox.entrance import Entrance, entrance
-from vxwatch.sandbox.grants import Place, not_made, not_opened, too_heavy
+from vxwatch.sandbox.grants import Place, crowded, no_file_there, not_made, not_opened, too_heavy
 from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch_room, tools
 from vxwatch.sandbox.opening import Placeholders, open_real
 from vxwatch.sandbox.policy import Mount, decide, shows
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from vxwatch.hosts import Refusal
     from vxwatch.process.nursery import Nursery
     from vxwatch.process.tree import Tree
+    from vxwatch.sandbox.findings import Scene
+    from vxwatch.sandbox.saving import Saving
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 """The path is no longer what it was when it was looked at."""
@@ -49,19 +52,22 @@ _NOT_STARTED = frozenset({126, 127})
 """Exit codes of a shell whose command could not be executed, or was not found."""
 _GIT = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 """A repository that is mounted into a box lies on another file system than the files around it."""
-_BOUND = frozenset({"read", "write", "blank"})
+_LASTING = frozenset({"read", "write"})
+_BOUND = frozenset({"read", "write", "blank", "desk"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """What was found when a box was made, and is asked for when it has ended.
 
-    `closed` are toolchains its user may not enter, `bound` identities of what it shows.
+    `closed` are toolchains its user may not enter, `bound` identities of what it shows, `saving`
+    the files that it may save one by one.
     """
 
     closed: tuple[str, ...]
     bound: Mapping[str, tuple[int, int]]
     before: births.Births
+    saving: "Saving | None" = None
 
 
 class Box:
@@ -81,6 +87,7 @@ class Box:
     ) -> None:
         self.launch = launch
         self._trace = trace
+        self._saving = seen.saving
         self._seen = seen
         self._sent = sent
         self._lent = lent
@@ -107,9 +114,13 @@ class Box:
     async def report(self, code: int) -> Report:
         """What its command, which ended with this code, was denied, as far as it is told.
 
-        Raises `UserError` when its network failed.
+        Raises `UserError` when its network failed, or when a file could not be saved.
         """
-        report = Report() if self._trace is None else await self._trace.report(code)
+        strays = self._saving.settle() if self._saving is not None else ()
+        if self._trace is not None:
+            report = await self._trace.report(code, strays)
+        else:
+            report = self._saving.told(strays) if self._saving is not None else Report()
         return report if self._entrance is None else await self._entrance.complete(report)
 
     def replaced(self) -> str | None:
@@ -125,7 +136,11 @@ class Box:
                 continue  # perhaps it comes again
             if (found.st_dev, found.st_ino) != identity:
                 return path
-        return None
+        return self._saving.replaced() if self._saving is not None else None
+
+    def left(self) -> Report:
+        """What a server that has ended left beside its files. Raises `UserError`."""
+        return Report() if self._saving is None else self._saving.told(self._saving.settle())
 
     def born(self) -> tuple[str, ...]:
         """Absolute paths of what vx or other tools obey and that appeared where the task may write."""
@@ -210,7 +225,8 @@ class BoxMaker:
             directory = found.ground.directory
             as_root = os.geteuid() == 0 and self._owner is None
             shape = Shape(directory, self._room, root_user=as_root, own_proc=own_proc)
-            descriptors, bound = self._bind(mounts, shape, sent)
+            saving = await self._saving(task, mounts, stack)
+            descriptors, bound = self._bind(mounts, shape, sent, saving)
             allowed = self._filters[task.sandbox.unix_sockets is not None]
             descriptors[FILTER_FD] = _in_memory(allowed, sent)
             trace = None
@@ -243,7 +259,7 @@ class BoxMaker:
                 boxed=True,
             )
             lent = stack.pop_all()
-            seen = _Seen(closed, bound, _before(found, mounts))
+            seen = _Seen(closed, bound, _before(found, mounts), saving)
         return Box(launch, sent, lent, ways, seen, trace)
 
     def _traced(self, task: Task) -> bool:
@@ -260,6 +276,23 @@ class BoxMaker:
         nothing = decide(self._host, replace(found.ground, reads=(), writes=(), siblings={}))
         return Trace(task, scene, bare=scene_of(self.workspace, task, nothing, *place))
 
+    async def _saving(
+        self, task: Task, mounts: tuple[Mount, ...], stack: AsyncExitStack
+    ) -> "Saving | None":
+        if not any(mount.kind == "desk" for mount in mounts):
+            return None
+        from vxwatch.sandbox.desks import Keep  # noqa: PLC0415 - few tasks save single files
+        from vxwatch.sandbox.saving import saving  # noqa: PLC0415
+
+        keep = Keep(self.workspace.root, self._placeholders, self._nursery, self._owner)
+        return await saving(mounts, task, partial(self._scene, task, mounts), keep, stack)
+
+    def _scene(self, task: Task, mounts: tuple[Mount, ...]) -> "Scene":
+        directory = os.path.realpath(
+            os.path.join(self.workspace.root, self.workspace.projects[task.project].dir)
+        )
+        return scene_of(self.workspace, task, mounts, directory, home(self._environ))
+
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:
             try:
@@ -270,9 +303,16 @@ class BoxMaker:
             stack.push_async_callback(self._placeholders.release, held)
 
     def _mounts(self, found: Survey, shown: tuple[Place, ...]) -> tuple[Mount, ...]:
+        for parent in found.ground.siblings:
+            if parent in self._host.scratch:
+                raise no_file_there(parent)
         mounts = decide(replace(self._host, tools=shown), found.ground)
         bound = sum(mount.kind in _BOUND for mount in mounts)
         if bound > MOST_MOUNTS:
+            around = Counter(os.path.dirname(m.path) for m in mounts if m.kind == "read")
+            for mount in mounts:
+                if mount.kind == "desk" and around[mount.path] > max(found.sizes.values()):
+                    raise crowded(mount.path, around[mount.path], MOST_MOUNTS)
             raise too_heavy(found.sizes, bound, MOST_MOUNTS)
         return mounts
 
@@ -289,7 +329,11 @@ class BoxMaker:
         return self._owner is None or reachable(path, *self._owner)
 
     def _bind(
-        self, mounts: tuple[Mount, ...], shape: Shape, sent: ExitStack
+        self,
+        mounts: tuple[Mount, ...],
+        shape: Shape,
+        sent: ExitStack,
+        saving: "Saving | None",
     ) -> tuple[dict[int, int], dict[str, tuple[int, int]]]:
         """Open what the box binds: descriptors by number in the child, identities by path.
 
@@ -302,7 +346,7 @@ class BoxMaker:
         for mount in mounts:
             if mount.kind in _BOUND:
                 try:
-                    descriptor = self._open(mount)
+                    descriptor = self._open(mount, saving)
                 except OSError as error:
                     if mount.kind == "read" and error.errno in _GONE:
                         continue
@@ -310,18 +354,20 @@ class BoxMaker:
                 sent.callback(os.close, descriptor)
                 numbers[mount.path] = FIRST_BIND_FD + len(numbers)
                 given[numbers[mount.path]] = descriptor
-                if mount.kind != "blank" and mount.path.startswith(f"{self.workspace.root}/"):
+                if mount.kind in _LASTING and mount.path.startswith(f"{self.workspace.root}/"):
                     status = os.fstat(descriptor)
                     bound[mount.path] = status.st_dev, status.st_ino
             shown.append(mount)
         given[ARGS_FD] = _in_memory(arguments(shown, numbers, shape), sent)
         return given, bound
 
-    def _open(self, mount: Mount) -> int:
+    def _open(self, mount: Mount, saving: "Saving | None") -> int:
         if mount.kind == "blank":
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         if not self._may_enter(mount.path):
             raise PermissionError(errno.EACCES, "the owner of the workspace may not go there")
+        if mount.kind == "desk" and saving is not None:
+            return open_real(saving.path(mount.path))
         return open_real(mount.path)
 
 

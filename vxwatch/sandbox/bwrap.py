@@ -99,7 +99,7 @@ def _words(mount: Mount, descriptors: Mapping[str, int], room: str) -> Iterator[
     match mount.kind:
         case "read":
             yield from ("--ro-bind-fd", str(descriptors[mount.path]), mount.path)
-        case "write":
+        case "write" | "desk":
             yield from ("--bind-fd", str(descriptors[mount.path]), mount.path)
         case "blank":
             content = str(descriptors[mount.path])
@@ -112,3 +112,5 @@ def _words(mount: Mount, descriptors: Mapping[str, int], room: str) -> Iterator[
             yield from ("--perms", "0755", "--dir", mount.path)
         case "link":
             yield from ("--symlink", mount.target, mount.path)
+        case "saved":
+            return

@@ -40,7 +40,7 @@ MOST_FILES = 5
 """Files of one directory that are named; when there are more, the directory is."""
 
 _NO_FINDING = frozenset({"/proc", "/dev", "/sys"})
-_HIDING: frozenset[Kind] = frozenset({"mask", "blank"})
+_HIDING: frozenset[Kind] = frozenset({"mask", "blank", "desk"})
 MADE = "EPERM"
 """No error of a `mkdir` on a file system that is there: it stands for one that succeeded."""
 _UNSEEN = frozenset({"ENOENT", "ENOTDIR", "EACCES"})
@@ -138,7 +138,7 @@ class _Judge:
         """Which grant was missing; "" for none."""
         if attempt.wish == "read":
             return "read" if self.unread(attempt, place) else ""
-        if self.shows(place.path) == "write":
+        if self.shows(place.path) in {"write", "saved"}:
             return ""
         if attempt.error in _REFUSED:
             made = attempt.call.startswith("mkdir") and attempt.error != MADE
@@ -160,7 +160,7 @@ class _Judge:
         if place.kind != "missing":
             return self.shows(place.path) in _HIDING
         parent = self.look(posixpath.dirname(place.path))
-        return parent.kind == "directory" and self.shows(parent.path) in _HIDING
+        return parent.kind == "directory" and self.shows(parent.path) in {"mask", "blank"}
 
     def hidden(self, place: Place) -> bool:
         """Whether it lies in the workspace and the box hides it."""

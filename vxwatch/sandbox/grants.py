@@ -133,6 +133,42 @@ def not_made(grant: Grant, path: str, reason: str) -> UserError:
     )
 
 
+def not_saved(directory: str, reason: str) -> UserError:
+    """The refusal of files in a directory in which nothing can be saved by a rename."""
+    return UserError(
+        "sandbox-grant",
+        f"single files in {directory} cannot be written in a sandbox: {reason}",
+        f"grant the directory: {directory}/",
+    )
+
+
+def not_kept(directory: str, reason: str) -> UserError:
+    """The failure of a task whose files could not be put into their place."""
+    return UserError(
+        "sandbox-grant",
+        f"a file that was written could not be saved in {directory}: {reason}",
+    )
+
+
+def crowded(directory: str, count: int, limit: int) -> UserError:
+    """The refusal of single files in a readable directory with too much beside them."""
+    return UserError(
+        "sandbox-grant",
+        f"a file in {directory} cannot be written alone: {count} other names are there to read, "
+        f"and a sandbox can start with {limit} mounts",
+        f"grant the directory: {directory}/, or keep the file in one of its own",
+    )
+
+
+def no_file_there(directory: str) -> UserError:
+    """The refusal of single files in a directory of which each box has its own."""
+    return UserError(
+        "sandbox-grant",
+        f"a single file in {directory} cannot be written: a sandbox has a {directory} of its own",
+        "grant a directory in it",
+    )
+
+
 def not_opened(path: str, reason: str) -> UserError:
     """The refusal of a box that needs a path which cannot be opened."""
     return UserError("sandbox-grant", f"{path} cannot be shown in the sandbox: {reason}")

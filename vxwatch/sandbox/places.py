@@ -118,6 +118,14 @@ def listing(directory: str) -> Mapping[str, Entry]:
     return {entry.name: _entry(entry) for entry in _entries(directory)}
 
 
+def texts(directory: str) -> Mapping[str, str | None]:
+    """What lies in a directory, by name: the text of each link, None for all else."""
+    return {
+        entry.name: _target(entry.path) if entry.is_symlink() else None
+        for entry in _entries(directory)
+    }
+
+
 def _entry(entry: "os.DirEntry[str]") -> Entry:
     if entry.is_symlink():
         return "link"
@@ -142,6 +150,15 @@ def is_socket(path: str) -> bool:
         return stat.S_ISSOCK(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def is_special(path: str) -> bool:
+    """Whether something is at the path itself that is neither a directory, a link nor a file."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
 def lies(path: str) -> Entry | None:

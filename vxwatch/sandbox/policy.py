@@ -3,7 +3,7 @@
 Everything is a path with a meaning; the more specific path wins, and at the same path the
 stronger meaning. So a grant shows through a wall above it, a wall hides a part of a grant above
 it, and the order of the config never counts. What is denied comes last and takes back all below
-it. Every mount shows the host's file of the same path.
+it. Every mount but a desk shows the host's file of the same path.
 Nothing here looks at a disk or speaks of bubblewrap.
 """
 
@@ -26,11 +26,13 @@ Kind = Literal[
     "mask",  # an empty directory in place of the host's; only what is mounted in it shows
     "blank",  # an empty file in place of the host's
     "scratch",  # an empty directory that the task may fill; gone with the box
+    "desk",  # a directory of vx's own in place of the host's, in which granted files are saved
+    "saved",  # such a file; it lies on its desk, so nothing is mounted
     "folder",  # a directory made in a mask
     "link",  # a symbolic link made in a mask
 ]
 _VISIBLE: frozenset[Kind] = frozenset({"read", "write"})
-_HIDING: frozenset[Kind] = frozenset({"mask", "blank", "scratch"})
+_HIDING: frozenset[Kind] = frozenset({"mask", "blank", "scratch", "desk"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ class Ground:
     """A task's surroundings and where its grants led. All paths are absolute and real.
 
     `walls` and `protected` hold candidates; they count where a grant would open them.
-    `siblings` lists what lies in the directory of a file in `writes`, by directory. Where it is
-    not listed, that file is bound alone, and a save that renames over it fails. `hidden` and
+    `siblings` lists what lies in the directory of a file in `writes`, by directory: names, with
+    the text of those that are links. A file whose directory is not listed is bound alone. `hidden` and
     `kept` are what is denied for reading and for writing. `sockets` are those of the host that
     the task may use, `strangers` others that would show.
     """
@@ -80,7 +82,7 @@ class Ground:
     writes: tuple[Place, ...] = ()
     walls: Mapping[str, Entry] = field(default_factory=dict)
     protected: tuple[str, ...] = ()
-    siblings: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)
+    siblings: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     hidden: Mapping[str, Entry] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     sockets: tuple[Place, ...] = ()
@@ -203,27 +205,34 @@ def _shared(place: Place, ground: Ground) -> bool:
 
 
 def _claim_files(claims: _Claims, ground: Ground) -> None:
-    """Open the directories of granted files for saves by rename, and cover all else in them."""
+    """Lay granted files on desks, beside what their directories show anyway."""
     files = [place for place in ground.writes if _shared(place, ground)]
+    denied = ground.hidden.keys() | set(ground.kept)
+    closed = [place for place in files if inside_any(place.path, denied)]
+    _claim_places(claims, _Rank.READ, "read", closed)
+    names = {place.path for place in files} - {place.path for place in closed}
     for place in files:
         _claim_links(claims, place)
-    names = {place.path for place in files}
-    mounts = list(_nest(claims)) if files else []
+    around = list(_nest(claims)) if names else []
     for parent in {posixpath.dirname(name) for name in names}:
-        around = shows(mounts, parent)
-        if around != "write":
-            _claim(claims, _Rank.WRITE, Mount(parent, "write"))
-            _claim_siblings(claims, parent, ground.siblings[parent], names, around)
+        shown = shows(around, parent)
+        if shown == "write":
+            continue
+        _claim(claims, _Rank.WRITE, Mount(parent, "desk"))
+        if shown == "read":
+            _claim_siblings(claims, parent, ground.siblings[parent])
+    for name in names:
+        if shows(around, posixpath.dirname(name)) != "write":
+            claims[name] = _Claim(_Rank.WRITE, Mount(name, "saved"))
 
 
-def _claim_siblings(
-    claims: _Claims, parent: str, entries: Mapping[str, Entry], granted: set[str], around: Kind
-) -> None:
-    for name, entry in entries.items():
+def _claim_siblings(claims: _Claims, parent: str, entries: Mapping[str, str | None]) -> None:
+    for name, target in entries.items():
         path = posixpath.join(parent, name)
-        if path not in granted:
-            mount = Mount(path, "read") if around == "read" else _hide(path, entry)
-            _claim(claims, _Rank.SIBLING, mount)
+        if target is None:
+            _claim(claims, _Rank.SIBLING, Mount(path, "read"))
+        else:
+            _claim(claims, _Rank.LINK, Mount(path, "link", target))
 
 
 def _hide(path: str, entry: Entry) -> Mount:
@@ -334,8 +343,8 @@ def _counts(claim: _Claim, around: Kind) -> bool:
     if claim.rank is _Rank.START:
         return True  # even in a home, which is a mask too: the command starts there
     if kind == "blank":
-        return around != "mask"
-    return kind == "scratch" or kind != around
+        return around not in {"mask", "desk"}
+    return kind in {"scratch", "desk"} or kind != around
 
 
 def _fill(mounts: list[Mount]) -> Iterator[Mount]:

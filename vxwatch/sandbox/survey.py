@@ -23,14 +23,13 @@ from vxwatch.sandbox.grants import (
     too_many,
 )
 from vxwatch.sandbox.paths import inside, inside_any
-from vxwatch.sandbox.places import follow, is_socket, lies, listing, places
+from vxwatch.sandbox.places import follow, is_socket, is_special, lies, listing, places, texts
 from vxwatch.sandbox.policy import Entry, Ground
 from vxwatch.sandbox.protected import Protection, Territory, protect, repositories
 from vxwatch.sandbox.strangers import bound_sockets
 
 MOST_MOUNTS = 200
 """Each one costs more than the one before: 3 ms in all with ten, 80 ms with 200, 3 s with 1000."""
-_MOST_SIBLINGS = 100
 _PRIVATE = (".git", ".vx")
 _ENVIRONMENT = ".venv"
 
@@ -251,18 +250,14 @@ class _Surveyor:
         granted = {place.path for place in sockets}
         return tuple(path for path in bound_sockets() if path not in granted)
 
-    def _siblings(self, writes: tuple[Place, ...]) -> Iterator[tuple[str, Mapping[str, Entry]]]:
-        """The directories of granted files whose other entries can be covered.
-
-        Outside of the workspace a file is bound alone: a home's names are nobody's to add to.
-        """
-        files = {place.path for place in writes if place.kind == "file"}
-        for parent in {os.path.dirname(path) for path in files}:
-            if inside(parent, self.root):
-                entries = listing(parent)
-                others = [name for name in entries if os.path.join(parent, name) not in files]
-                if len(others) <= _MOST_SIBLINGS and "link" not in map(entries.get, others):
-                    yield parent, entries
+    def _siblings(
+        self, writes: tuple[Place, ...]
+    ) -> Iterator[tuple[str, Mapping[str, str | None]]]:
+        """The directories of granted files that could be saved by a rename, and what lies there."""
+        for place in writes:
+            parent = os.path.dirname(place.path)
+            if place.kind == "file" and parent != "/" and not is_special(place.path):
+                yield parent, texts(parent)
 
     def _missing(
         self, written: list[tuple[Grant, Place]], siblings: Mapping[str, object]

@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from vxwatch.process.programs import resolve
 from vxwatch.sandbox.bwrap import LOG_FD
 from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.policy import shows
-from vxwatch.sandbox.tracelog import TraceLog, traced_calls
+from vxwatch.sandbox.tracelog import Attempt, TraceLog, traced_calls
 
 if TYPE_CHECKING:
     from vxwatch.model import Task, Workspace
@@ -34,6 +34,7 @@ _PAUSE = 0.01
 _DRAIN = 2.0
 """Seconds for the log of a box that has ended to end, too."""
 _FILTERS_SINCE, _APART_SINCE = (5, 3), (5, 6)
+_GRANTED = frozenset({"read", "write", "saved"})
 _SEGFAULT = 139
 _SIGNALLED = 128
 
@@ -136,8 +137,8 @@ class Trace:
             fcntl.fcntl(self._read, fcntl.F_SETPIPE_SZ, _ROOM)
         self._loop.add_reader(self._read, self._take)
 
-    async def report(self, code: int) -> Report:
-        """What the command, which has ended with this code, was denied."""
+    async def report(self, code: int, more: Iterable[Attempt] = ()) -> Report:
+        """What the command, which has ended with this code, was denied; `more` it was as well."""
         self._hurried = True
         self._go_on()
         with suppress(TimeoutError):
@@ -150,10 +151,11 @@ class Trace:
             rest = ("# the task failed, so this may not be all",) if code else ()
             return Report(cut=self.log.cut, learned=(*learned, *rest))
         nothing = _unread(self._scene) if code else ""
-        if not self.log.attempts:
+        attempts = (*self.log.attempts, *more)
+        if not attempts:
             return Report(cut=self.log.cut, first=nothing)
-        found = await asyncio.to_thread(_judged, self.log, self._scene, self._task)
-        return replace(found, first=nothing)
+        found = await asyncio.to_thread(judged, attempts, self._scene, self._task)
+        return replace(found, first=nothing, cut=self.log.cut)
 
     def close(self) -> None:
         """Read no more."""
@@ -217,13 +219,14 @@ def _within(paths: frozenset[str], root: str) -> frozenset[str]:
     return frozenset(path for path in paths if inside(path, root))
 
 
-def _judged(log: TraceLog, scene: "Scene", task: "Task") -> Report:
+def judged(attempts: Iterable[Attempt], scene: "Scene", task: "Task") -> Report:
+    """What is said of a command of these attempts."""
     from vxwatch.sandbox.findings import judge, remedies, sentences  # noqa: PLC0415
     from vxwatch.sandbox.places import follow  # noqa: PLC0415
 
     assert task.sandbox is not None
-    found = judge(log.attempts, scene, task.sandbox, follow)
-    return Report(sentences(found), remedies(found, task.name, task.sandbox), cut=log.cut)
+    found = judge(attempts, scene, task.sandbox, follow)
+    return Report(sentences(found), remedies(found, task.name, task.sandbox))
 
 
 def _learned(log: TraceLog, bare: "Scene", task: str) -> tuple[str, ...]:
@@ -251,9 +254,9 @@ def _listens(port: int) -> bool:
 def _unread(scene: "Scene") -> str:
     """Where nothing is granted of the directory that the command ran in: its name."""
     for mount in scene.mounts:
-        if mount.kind in {"read", "write"} and inside(mount.path, scene.directory):
+        if mount.kind in _GRANTED and inside(mount.path, scene.directory):
             if not mount.path.endswith("/node_modules"):
                 return ""
-        elif mount.kind in {"read", "write"} and inside(scene.directory, mount.path):
+        elif mount.kind in _GRANTED and inside(scene.directory, mount.path):
             return ""
     return scene.directory

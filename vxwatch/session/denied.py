@@ -3,12 +3,15 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vxwatch.errors import UserError
 from vxwatch.events import Learned, Notice, Outcome
+from vxwatch.session.born import HINT, appeared
 
 if TYPE_CHECKING:
     from vxwatch.hosts import Refusal
     from vxwatch.model import Task
     from vxwatch.process.tree import Exit
+    from vxwatch.sandbox.boxes import Box
     from vxwatch.sandbox.trace import Report
     from vxwatch.session.session import Session
     from vxwatch.session.unit import Unit
@@ -62,7 +65,20 @@ def tell_refusal(session: "Session", task: "Task", refusal: "Refusal") -> None:
     from vxwatch.sandbox.proxy import with_refusals  # noqa: PLC0415 - few servers have a network
     from vxwatch.sandbox.trace import Report  # noqa: PLC0415
 
-    report = with_refusals(Report(), (refusal,), task)
+    _tell(session, task, with_refusals(Report(), (refusal,), task))
+
+
+def tell_left(session: "Session", task: "Task", box: "Box") -> None:
+    """Tell of what a server, which has ended, left that it may not leave."""
+    if born := box.born():
+        session.emit(Notice(f"{task.id}: {appeared(session.workspace.root, born)}", HINT))
+    try:
+        _tell(session, task, box.left())
+    except UserError as error:
+        session.emit(Notice(f"{task.id}: {error.message}", error.hint, level="warning"))
+
+
+def _tell(session: "Session", task: "Task", report: "Report") -> None:
     for said in report.findings:
         hint = "\n".join(report.remedies)
         session.emit(Notice(f"sandbox: {task.id} {said}", hint, level="warning"))

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vxwatch.events import Notice
 from vxwatch.process.environment import task_environment
 from vxwatch.process.nursery import Launch, OnOutput
-from vxwatch.session.born import HINT, appeared
+from vxwatch.session.denied import tell_left
 from vxwatch.session.race import race
 
 if TYPE_CHECKING:
@@ -77,9 +76,8 @@ async def unit(
                 async with _tree(session, task, box.launch, on_output) as tree:
                     await box.open(tree)
                     yield Unit(task, tree, box.explain, box.replaced, box.born, box.report)
-                if task.persistent is not None and (born := box.born()):
-                    said = appeared(session.workspace.root, born)
-                    session.emit(Notice(f"{task.id}: {said}", HINT))
+                if task.persistent is not None:
+                    tell_left(session, task, box)
             finally:
                 await box.close()
     finally:
