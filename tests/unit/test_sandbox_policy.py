@@ -223,11 +223,10 @@ class TestSaveByRename:
         assert kinds(mounts) == {APP: "write"}
 
     def test_a_file_that_a_directory_around_it_does_not_open_has_one_of_its_own(self) -> None:
-        sub = {f"{APP}": {}, f"{APP}/sub": {}}
         facts = ground(
             writes=(file(f"{APP}/a"), file(f"{APP}/sub/b")),
             reads=(directory(f"{APP}/sub/r"),),
-            siblings=sub,
+            siblings={APP: {}, f"{APP}/sub": {}},
         )
         assert kinds(decide(HOST, facts)) == {
             APP: "desk",

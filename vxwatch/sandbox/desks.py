@@ -271,7 +271,7 @@ async def _holder(
         holder = f"{place}/{_HOME}/desk-{secrets.token_hex(4)}"
         await keep.nursery.announce(holder)
         stack.push_async_callback(keep.nursery.forget, holder)
-        os.mkdir(holder, 0o700)
+        os.mkdir(holder, 0o700 if keep.owner is None else 0o711)  # bwrap looks up what it binds
         await keep.nursery.register(holder)
         stack.push_async_callback(asyncio.to_thread, remove, holder, None)
         return holder
