@@ -85,6 +85,11 @@ class Server:
         assert self.task.persistent is not None
         return self.task.persistent.restart
 
+    @property
+    def returning(self) -> bool:
+        """Whether it is down, and starts again by itself."""
+        return self._pausing is not None
+
     async def ensure(self, task: "Task", fingerprint: str) -> Outcome:
         """Bring it up under this fingerprint: keep it, restart it or start it."""
         return await self._grant(_Wish(task, fingerprint))
