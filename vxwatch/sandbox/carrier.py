@@ -54,7 +54,7 @@ class Bridge:
         """
         for port in self._ports:
             try:
-                self._doors.append((port.inside, listen(port.host)))
+                self._doors.append((port.inside, self._listen(port.host)))
             except OSError as error:
                 self._shut()
                 raise _not_taken(port, error) from None
@@ -96,6 +96,10 @@ class Bridge:
         await self._drained.wait()
         if self._carriage is not None:
             await self._carriage.end()
+
+    def _listen(self, port: int) -> list[socket.socket]:
+        """Where clients of this host port come from."""
+        return listen(port)
 
     def _shut(self) -> None:
         for _, listeners in self._doors:

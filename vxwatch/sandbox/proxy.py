@@ -66,7 +66,15 @@ class Proxy:
                 given.callback(listener.close)
             numbers = (rules, *(listener.fileno() for listener in listeners))
             launch = Launch(
-                argv=(sys.executable, "-I", "-S", "-c", _START, str(len(listeners)), *_paths()),
+                argv=(
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _START,
+                    str(len(listeners)),
+                    *import_paths(),
+                ),
                 cwd="/",
                 env={},
                 fds=dict(enumerate(numbers, _RULES_FD)),
@@ -125,8 +133,8 @@ def with_refusals(report: "Report", refusals: Iterable[Refusal], task: "Task") -
     return replace(report, findings=(*report.findings, *said), remedies=tuple(hints))
 
 
-def _paths() -> tuple[str, ...]:
-    """Where the program finds vx and the library that it reads HTTP with."""
+def import_paths() -> tuple[str, ...]:
+    """Where a program of ours finds vx and the library that it reads HTTP with."""
     spec = importlib.util.find_spec("h11")
     assert spec is not None
     assert spec.origin is not None

@@ -6,14 +6,13 @@ tells of every other one on its stdout, a JSON text in each line, and lives unti
 """
 
 import asyncio
-import contextlib
 import json
 import os
-import resource
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
 from vxwatch.hosts import Refusal, Rules, patterns
+from vxwatch.process.rights import give_up_rights
 from vxwatch.sandbox.proxy_dial import Dialler
 from vxwatch.sandbox.proxy_http import speak_http
 from vxwatch.sandbox.proxy_socks import VERSION, speak_socks
@@ -28,7 +27,6 @@ _LOOKUPS = 32
 _AT_ONCE = 512
 """Clients that may be asking at the same time; those whose tunnel stands do not count."""
 _REST = 0.1
-_NOBODY = 65534
 
 
 class Proxy:
@@ -99,19 +97,8 @@ def main(rules: int, listeners: list[int]) -> None:
     with open(rules, "rb") as file:
         allow, deny = json.load(file)
     sockets = [socket.socket(fileno=number) for number in listeners]
-    _give_up_rights()
+    give_up_rights()
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         loop.set_default_executor(ThreadPoolExecutor(_LOOKUPS, "lookup"))
         runner.run(Proxy(Rules(patterns(allow), patterns(deny))).serve(sockets))
-
-
-def _give_up_rights() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if os.geteuid() == 0:
-        os.setgroups(())
-        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
