@@ -339,3 +339,58 @@ def test_a_secret_is_kept_nowhere_and_counts(ws: Workspace) -> None:
     ws.environment["TOKEN"] = "case-other-value"
     assert run(ws, "t") == "1 ran"
     assert ws.runs("t") == 2
+
+
+def test_what_may_only_be_read_is_used_and_not_added_to(build: Workspace) -> None:
+    run(build, "build")
+    history = build.vx("last", "--list").out.partition(" ago")[0]
+    shutil.rmtree(build.file("dist"))
+    assert run(build, "build", "--cache", "local:r") == "1 restored"
+    build.write("src/a", "two\n")
+    for _ in range(2):
+        done = build.vx("run", "build", "--cache=local:r")
+        assert summary(done.out) == "1 ran"
+        assert "warning" not in done.text
+    assert build.holds("dist/all", "two\n")
+    assert len(build.vx("last", "--list").out.splitlines()) == len(history.splitlines())
+    assert run(build, "build") == "1 ran"
+    assert run(build, "build", "--cache", "local:w") == "1 ran"
+    assert run(build, "build", "--cache", "local:rw") == "1 fresh"
+
+
+def test_a_cache_that_may_only_be_read_and_is_not_there_is_not_made(build: Workspace) -> None:
+    done = build.vx("run", "build", "--cache", "local:r")
+    assert summary(done.out) == "1 ran"
+    assert done.text.count("warning: the cache is not used: there is none in ") == 1
+    assert not os.path.exists(build.file(".vx/cache/cache.db"))
+
+
+def test_the_command_line_says_where_the_cache_is(build: Workspace, tmp_path: Path) -> None:
+    place = ("--cache-dir", "../other")
+    os.makedirs(build.file("src/deep"))
+    assert run(build, "build", *place) == "1 ran"
+    assert run(build, "build", *place) == "1 fresh"
+    assert not os.path.exists(build.file(".vx/cache/cache.db"))
+    for words in (("cache", *place), ("cache", *place, "prune"), ("cache", "prune", *place)):
+        done = build.vx(*words)
+        assert done.code == 0
+        assert f"{tmp_path}/other" in done.out or done.out.startswith("removed 0 entries")
+    assert re.search(r"entries +1\b", build.vx("cache", *place).out)
+    assert "1 ran" in build.vx("last", *place).out
+    assert "fresh" in build.vx("why", "build", *place).out
+    done = build.vx("run", "build", "--cache-dir", "../../../other", cwd="src/deep")
+    assert summary(done.out) == "1 fresh"
+    build.vx("cache", *place, "prune", "--max-size", "0")
+    assert re.search(r"entries +0\b", build.vx("cache", *place).out)
+    assert not os.path.exists(build.file(".vx/cache/cache.db"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--force", "--no-cache"), ("--cache", "local:r", "--force"), ("--cache=x",), ("--cache",)],
+)
+def test_ways_to_use_the_cache_exclude_each_other(build: Workspace, words: tuple[str, ...]) -> None:
+    done = build.vx("run", "build", *words)
+    assert done.code == 2
+    assert "--cache" in done.err
+    assert build.runs("build") == 0

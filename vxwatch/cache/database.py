@@ -84,11 +84,13 @@ class Opened:
     read_only: bool = False
 
 
-def connect(directory: str) -> Opened:
-    """The database of the cache in a directory. Raises `CacheError`."""
+def connect(directory: str, *, to_read: bool = False) -> Opened:
+    """The database of the cache in a directory, only `to_read` or not. Raises `CacheError`."""
     with told(directory):
         path = f"{directory}/{NAME}"
-        if _is_read_only(directory, path):
+        if to_read and not os.path.exists(path):
+            raise CacheError(f"there is none in {directory}")
+        if to_read or _is_read_only(directory, path):
             return Opened(_open_to_read(path), read_only=True)
         make(directory)
         try:

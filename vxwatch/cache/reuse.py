@@ -220,7 +220,8 @@ class Cache:
         if store is None:
             return None
         if store.read_only:
-            self._say(f"nothing is saved: the cache can only be read: {store.directory}", "")
+            if not store.to_read:
+                self._say(f"nothing is saved: the cache can only be read: {store.directory}", "")
             return None
         with self.trouble(f"{task.id} is not saved", saving=True):
             try:

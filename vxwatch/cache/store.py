@@ -83,16 +83,20 @@ class Pending:
 class Store:
     """The cache in one directory; `with Store(directory)`."""
 
-    def __init__(self, directory: str, clock: Clock = time.time_ns) -> None:
+    def __init__(
+        self, directory: str, clock: Clock = time.time_ns, *, to_read: bool = False
+    ) -> None:
         """Open the cache, and make it if it is missing. Raises `CacheError`.
 
-        Where it is `read_only`, whatever would change it raises that, too.
+        Where it is `read_only`, because it can only be read or shall only be (`to_read`), whatever
+        would change it raises that, too.
         """
         self.directory = directory
         self.clock = clock
         self._lock = threading.RLock()
         self._damaged = False
-        opened = connect(directory)
+        opened = connect(directory, to_read=to_read)
+        self.to_read = to_read
         self._connection = opened.connection
         self.renewed, self.read_only = opened.renewed, opened.read_only
 

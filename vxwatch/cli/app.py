@@ -70,11 +70,23 @@ def _selection(command: Any) -> Any:
         click.option(
             "--no-cache", is_flag=True, help="Use nothing of the cache, and save nothing."
         ),
+        click.option(
+            "--cache",
+            "cache_use",
+            type=click.Choice(["local:rw", "local:r", "local:w"]),
+            help="Whether the cache is read, written, or both; default: both.",
+        ),
+        CACHE_DIR,
         click.argument("words", nargs=-1, metavar="TASK... [-- ARGS]", type=click.UNPROCESSED),
     )
     for option in reversed(options):
         command = option(command)
     return command
+
+
+CACHE_DIR = click.option(
+    "--cache-dir", metavar="DIR", help="Where the cache lies, whatever the workspace says."
+)
 
 
 class TaskCommand(click.Command):
@@ -150,6 +162,13 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     show_default=True,
     help="Quiet time after the last change before a cycle starts.",
 )
+@click.option(
+    "--on-busy",
+    type=click.Choice(["restart-stale", "queue"]),
+    default="restart-stale",
+    show_default=True,
+    help="What to do with a running task whose inputs change: start it again, or let it finish first.",
+)
 @click.pass_context
 def watch(ctx: click.Context, /, **given: Any) -> int:
     """Run tasks, then re-run what each change affects.
@@ -162,27 +181,21 @@ def watch(ctx: click.Context, /, **given: Any) -> int:
 
 
 FORMAT = click.option(
-@click.option(
-    "--on-busy",
-    type=click.Choice(["restart-stale", "queue"]),
-    default="restart-stale",
-    show_default=True,
-    help="What to do with a running task whose inputs change: start it again, or let it finish first.",
-)
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 
 
 @vx.group(invoke_without_command=True)
+@CACHE_DIR
 @FORMAT
 @click.pass_context
-def cache(ctx: click.Context, form: str) -> int:
+def cache(ctx: click.Context, cache_dir: str | None, form: str) -> int:
     """Show where the cache is, and how much it holds."""
     if ctx.invoked_subcommand is not None:
         return 0
     from vxwatch.cli.cache import show_cache
 
-    return show_cache(as_json=form == "json")
+    return show_cache(cache_dir, as_json=form == "json")
 
 
 @cache.command()
@@ -191,14 +204,17 @@ def cache(ctx: click.Context, form: str) -> int:
     "--max-size", metavar="SIZE", help="The longest unused, down to this size: 500M, 10G."
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Only say what would go.")
-def prune(older_than: str | None, max_size: str | None, dry: bool) -> int:
+@CACHE_DIR
+@click.pass_context
+def prune(ctx: click.Context, /, cache_dir: str | None, **given: Any) -> int:
     """Remove from the cache what is old, or too much.
 
     Without options, by what the workspace says, which every run does at its end.
     """
     from vxwatch.cli.cache import prune_cache
 
-    return prune_cache(older_than, max_size, dry=dry)
+    around = ctx.parent.params.get("cache_dir") if ctx.parent is not None else None
+    return prune_cache(cache_dir or around, **given)
 
 
 @vx.command(cls=TaskCommand)
@@ -206,39 +222,32 @@ def prune(older_than: str | None, max_size: str | None, dry: bool) -> int:
 @click.option(
     "--run", "number", type=int, metavar="ID", help="Compare with this run, not the last."
 )
+@CACHE_DIR
 @FORMAT
 @click.pass_context
-def why(ctx: click.Context, task: str, number: int | None, form: str) -> int:
+def why(ctx: click.Context, task: str, number: int | None, cache_dir: str | None, form: str) -> int:
     """Say what a run would do with a task now, and why: what moved since it last ran."""
     from vxwatch.cli.why import explain
 
-    return explain(task, ctx.meta["vx.forwarded"], number, as_json=form == "json")
+    forwarded = ctx.meta["vx.forwarded"]
+    return explain(task, forwarded, number, cache_dir, as_json=form == "json")
 
 
 @vx.command()
 @click.argument("number", type=int, required=False, metavar="[RUN]")
 @click.option("--list", "listing", is_flag=True, help="The last 20 runs, not the tasks of one.")
 @click.option("--failed", is_flag=True, help="Only what failed.")
+@CACHE_DIR
 @FORMAT
-def last(number: int | None, listing: bool, failed: bool, form: str) -> int:
+def last(number: int | None, listing: bool, failed: bool, cache_dir: str | None, form: str) -> int:
     """Show how the tasks of the last run ended, or of the run of a number."""
     from vxwatch.cli.last import list_runs, show_run
 
     if listing:
         if number is not None:
             raise click.UsageError("--list and the number of a run exclude each other")
-        return list_runs(failed=failed, as_json=form == "json")
-    return show_run(number, failed=failed, as_json=form == "json")
-
-
-@vx.command()
-@click.argument("task", required=False)
-@FORMAT
-def show(task: str | None, form: str) -> int:
-    """Show the projects and tasks, or one task as it is resolved."""
-    from vxwatch.cli.reading import show_tasks
-
-    return show_tasks(task, as_json=form == "json")
+        return list_runs(cache_dir, failed=failed, as_json=form == "json")
+    return show_run(number, cache_dir, failed=failed, as_json=form == "json")
 
 
 SESSION = click.option(
@@ -283,6 +292,16 @@ def restart(servers: tuple[str, ...], pid: int | None) -> int:
     from vxwatch.cli.restart import restart_servers
 
     return restart_servers(servers, pid)
+
+
+@vx.command()
+@click.argument("task", required=False)
+@FORMAT
+def show(task: str | None, form: str) -> int:
+    """Show the projects and tasks, or one task as it is resolved."""
+    from vxwatch.cli.reading import show_tasks
+
+    return show_tasks(task, as_json=form == "json")
 
 
 @vx.command()

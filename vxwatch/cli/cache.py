@@ -8,7 +8,7 @@ from vxwatch.cache.database import CacheError
 from vxwatch.cache.place import cache_place
 from vxwatch.cache.prune import prune, total
 from vxwatch.cache.store import Store
-from vxwatch.cli.directory import working_directory
+from vxwatch.cli.directory import given_place, working_directory
 from vxwatch.durations import parse_age
 from vxwatch.errors import UserError
 from vxwatch.output import tables
@@ -16,9 +16,9 @@ from vxwatch.sizes import format_size, parse_size
 from vxwatch.workspace.discover import find_root, load_workspace
 
 
-def show_cache(*, as_json: bool) -> int:
+def show_cache(directory: str | None, *, as_json: bool) -> int:
     """Print where the cache is, how much it holds, and what it may hold."""
-    place, retention = _place()
+    place, retention = _place(directory)
     with _store(place) as store:
         found = total(store)
     if as_json:
@@ -37,11 +37,13 @@ def show_cache(*, as_json: bool) -> int:
     return 0
 
 
-def prune_cache(older_than: str | None, max_size: str | None, *, dry: bool) -> int:
+def prune_cache(
+    directory: str | None, older_than: str | None, max_size: str | None, *, dry: bool
+) -> int:
     """Remove what is older or more than that; what the workspace says where nothing is given."""
     age = None if older_than is None else _age(older_than)
     size = None if max_size is None else _size(max_size)
-    place, retention = _place()
+    place, retention = _place(directory)
     if age is None and size is None:
         age, size = retention.older_than, retention.max_size
     with _store(place) as store:
@@ -55,9 +57,10 @@ def prune_cache(older_than: str | None, max_size: str | None, *, dry: bool) -> i
     return 0
 
 
-def _place() -> tuple[str, Any]:
+def _place(directory: str | None) -> tuple[str, Any]:
     workspace = load_workspace(find_root(working_directory()))
-    return cache_place(workspace.root, workspace.cache_dir), workspace.cache_retention
+    place = given_place(directory) or cache_place(workspace.root, workspace.cache_dir)
+    return place, workspace.cache_retention
 
 
 @contextmanager

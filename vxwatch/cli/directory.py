@@ -1,8 +1,13 @@
-"""Where vx was called."""
+"""Where vx was called, and what is meant from there."""
 
 import os
 
 from vxwatch.errors import UserError
+
+
+def given_place(path: str | None) -> str | None:
+    """The absolute path of a directory that the command line names, if it does."""
+    return None if path is None else os.path.normpath(os.path.join(working_directory(), path))
 
 
 def working_directory() -> str:

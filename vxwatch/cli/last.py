@@ -11,7 +11,7 @@ from vxwatch.cache.database import NAME, CacheError
 from vxwatch.cache.history import Result, Run
 from vxwatch.cache.place import cache_place
 from vxwatch.cache.store import Store
-from vxwatch.cli.directory import working_directory
+from vxwatch.cli.directory import given_place, working_directory
 from vxwatch.durations import format_age
 from vxwatch.errors import UserError
 from vxwatch.output import past, tables
@@ -24,9 +24,9 @@ _SECOND = 1_000_000_000
 _ALL = 1 << 30
 
 
-def show_run(number: int | None, *, failed: bool, as_json: bool) -> int:
+def show_run(number: int | None, cache_dir: str | None, *, failed: bool, as_json: bool) -> int:
     """Print the tasks of a run, the last one if no number is given; the failed ones alone."""
-    with _history() as (store, root):
+    with _history(cache_dir) as (store, root):
         if store is None:
             found = None
         elif number is None:
@@ -47,9 +47,9 @@ def show_run(number: int | None, *, failed: bool, as_json: bool) -> int:
     return 0
 
 
-def list_runs(*, failed: bool, as_json: bool) -> int:
+def list_runs(cache_dir: str | None, *, failed: bool, as_json: bool) -> int:
     """Print the last runs, the latest first; those in which a task failed alone."""
-    with _history() as (store, root):
+    with _history(cache_dir) as (store, root):
         runs: list[dict[str, Any]] = []
         for one in [] if store is None else history.runs(store, root, _ALL if failed else SHOWN):
             counts = _counted(history.results(store, one.id)) if store is not None else {}
@@ -67,10 +67,10 @@ def list_runs(*, failed: bool, as_json: bool) -> int:
 
 
 @contextmanager
-def _history() -> Iterator[tuple[Store | None, str]]:
+def _history(cache_dir: str | None) -> Iterator[tuple[Store | None, str]]:
     """The history of the workspace, None where there is none yet, and the workspace's root."""
     workspace = load_workspace(find_root(working_directory()))
-    place = cache_place(workspace.root, workspace.cache_dir)
+    place = given_place(cache_dir) or cache_place(workspace.root, workspace.cache_dir)
     if not os.path.exists(f"{place}/{NAME}"):
         yield None, workspace.root
         return

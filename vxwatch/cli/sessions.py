@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any, Literal
 
 from vxwatch.cache.standing import Command
-from vxwatch.cli.directory import working_directory
+from vxwatch.cli.directory import given_place, working_directory
 from vxwatch.cli.nothing import say
 from vxwatch.cli.signals import Early, Interrupted, answer
 from vxwatch.config.concurrency import tasks_at_once
@@ -135,14 +135,24 @@ def _options(
         on_busy=given.get("on_busy", "restart-stale"),
         poll=environ.get("VX_WATCH_POLL", "0") not in ("", "0"),
         cache=_caching(given),
+        cache_dir=given_place(given.get("cache_dir")),
         learn=given.get("learn", False),
     )
 
 
-def _caching(given: Mapping[str, Any]) -> Literal["use", "renew", "off"]:
+def _caching(given: Mapping[str, Any]) -> Literal["use", "renew", "read", "off"]:
+    uses: Mapping[str, Literal["use", "renew", "read"]] = {
+        "local:rw": "use",
+        "local:w": "renew",
+        "local:r": "read",
+    }
+    chosen = [name for name in ("no_cache", "renew", "cache_use") if given.get(name)]
+    if len(chosen) > 1:
+        message = "--cache, --force and --no-cache exclude each other"
+        raise UserError("two-caches", message, "--cache local:w is --force")
     if given["no_cache"] or given.get("learn"):
         return "off"
-    return "renew" if given["renew"] else "use"
+    return "renew" if given["renew"] else uses[given.get("cache_use") or "local:rw"]
 
 
 def _seconds(text: str, name: str) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vxwatch.cache import history
 from vxwatch.cache.database import CacheError
 from vxwatch.cache.store import spelled
-from vxwatch.cli.directory import working_directory
+from vxwatch.cli.directory import given_place, working_directory
 from vxwatch.cli.told import to_standard_error
 from vxwatch.cli.verdicts import moved_value, verdict_value
 from vxwatch.durations import format_age
@@ -27,9 +27,17 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000_000
 
 
-def explain(name: str, arguments: tuple[str, ...], run: int | None, *, as_json: bool) -> int:
+def explain(
+    name: str,
+    arguments: tuple[str, ...],
+    run: int | None,
+    cache_dir: str | None = None,
+    *,
+    as_json: bool,
+) -> int:
     """Print why the task would run, or would not, against its previous run or that of an id."""
-    options = Options("run", (name,), working_directory(), arguments=arguments)
+    place = given_place(cache_dir)
+    options = Options("run", (name,), working_directory(), arguments=arguments, cache_dir=place)
     plan = make_plan(options)
     if len(plan.requested) != 1:
         raise UserError(

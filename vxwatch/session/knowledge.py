@@ -77,9 +77,14 @@ class Knowledge:
         """The cache of the workspace, opened once; None if it is not to be used."""
         if self._cache is None and self._options.cache != "off":
             workspace = self._plan.workspace
-            place = cache_place(workspace.root, workspace.cache_dir)
+            options = self._options
+            place = options.cache_dir or cache_place(workspace.root, workspace.cache_dir)
+            to_read = options.cache == "read"
             self._cache = Cache(
-                workspace.root, workspace.projects, lambda: Store(place), self._tell
+                workspace.root,
+                workspace.projects,
+                lambda: Store(place, to_read=to_read),
+                self._tell,
             )
         return self._cache
 

@@ -30,7 +30,7 @@ class Options:
     `affected` is the commit with which to compare, "" for the usual one, None not to; `alone`
     leaves out what the requested tasks depend on. `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
     the workspace or the machine says. `cache`: "renew" runs every task and saves what it makes,
-    "off" neither uses nor saves anything. `learn`: find out what the requested task needs.
+    "read" saves nothing, "off" neither uses nor saves anything. `on_busy`: what becomes of a running task whose inputs move. `learn`: find out what the requested task needs.
     """
 
     verb: Literal["run", "watch"]
@@ -47,7 +47,8 @@ class Options:
     quiet: float = 0.015
     on_busy: Literal["restart-stale", "queue"] = "restart-stale"
     poll: bool = False
-    cache: Literal["use", "renew", "off"] = "use"
+    cache: Literal["use", "renew", "read", "off"] = "use"
+    cache_dir: str | None = None
     learn: bool = False
 
     @property

@@ -40,7 +40,7 @@ class Warm:
         ordered = (workspace.task(task) for task in self._plan.graph.order)
         tasks = [task for task in ordered if task.command is not None]
         kept = [task for task in tasks if is_kept(task) and not task.interactive]
-        if not kept or self._plan.left_out or self._options.cache != "use":
+        if not kept or self._plan.left_out or self._options.cache not in ("use", "read"):
             return None
         self._known.learn()
         cache, keys = self._known.open_cache(), self._known.keys
