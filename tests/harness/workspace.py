@@ -128,6 +128,7 @@ class Workspace:
         after: Sequence[str] = (),
         grace: str | None = None,
         stop_signal: str | None = None,
+        restart: str | None = None,
         secrets: Sequence[str] = (),
         box: Box | None = None,
         follows: bool = True,
@@ -140,6 +141,7 @@ class Workspace:
             "restart_on": list(restart_on),
             "restart_on_dependencies": follows,
             "stop_signal": stop_signal,
+            "restart": restart,
         }
         self.task(name, command, after=after, grace=grace, secrets=secrets, box=box)
         self._tables[name]["persistent"] = {k: v for k, v in fields.items() if v is not None}

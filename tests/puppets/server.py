@@ -9,7 +9,7 @@ a sleeping child, `needs_stdin` makes it quit when its input ends. Standard libr
 little of it, so that a start is cheap.
 
 GET / gives the page (read anew each time) or "ok"; /pid its pid; /slow answers after a second;
-/big eight MiB; /env?NAME a variable.
+/big eight MiB; /env?NAME a variable; /die nothing: the server crashes.
 """
 
 import contextlib
@@ -39,8 +39,8 @@ def stop(number: int, _frame: object) -> None:
     os._exit(0)
 
 
-def crash() -> None:
-    time.sleep(float(WORDS["die_after"]))
+def crash(after: float) -> None:
+    time.sleep(after)
     log("crash")
     os._exit(3)
 
@@ -55,6 +55,8 @@ def quit_at_end_of_input() -> None:
 def body(path: str) -> bytes:
     if path == "/pid":
         return str(os.getpid()).encode()
+    if path == "/die":
+        crash(0)
     if path == "/slow":
         time.sleep(1)
         return b"slow"
@@ -97,7 +99,8 @@ def main() -> None:
     log("listen")
     print(f"READY {WORDS.get('name', 'server')} {WORDS['port']}", flush=True)
     if "die_after" in WORDS:
-        threading.Thread(target=crash, daemon=True).start()
+        after = float(WORDS["die_after"])
+        threading.Thread(target=crash, args=(after,), daemon=True).start()
     if "needs_stdin" in WORDS:
         threading.Thread(target=quit_at_end_of_input, daemon=True).start()
     while True:

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from vxwatch.session.session import Session
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Wish:
-    """What somebody wants a server to be; `anew`: as another process than the one there is."""
+    """What somebody wants a server to be; `anew` numbers those for another process than there is."""
 
     task: "Task"
     fingerprint: str
-    anew: bool = False
+    anew: int = 0
 
 
 class Server:
@@ -57,6 +57,7 @@ class Server:
         self._granted: _Wish | None = None
         self._outcome = Outcome(task.id, "aborted")
         self._life: Life | None = None
+        self._restarts = 0
         self._was_up = False
         self._told_kept = False
         self._bridge: Bridge | None = None
@@ -97,7 +98,9 @@ class Server:
     async def restart(self) -> Outcome:
         """Start it, after what there is of it has ended, whatever its `restart` says."""
         task = self._session.workspace.task(self.task.id)
-        return await self._grant(_Wish(task, self._session.keys.fingerprint(task.id), anew=True))
+        self._restarts += 1
+        fingerprint = self._session.keys.fingerprint(task.id)
+        return await self._grant(_Wish(task, fingerprint, self._restarts))
 
     def replaced(self) -> str | None:
         """A path that its box shows as it was, while there is something else; None if all is well.
@@ -133,7 +136,8 @@ class Server:
 
     async def _grant(self, wish: _Wish) -> Outcome:
         """Make the last wish come true, which is this one or one that overtakes it meanwhile."""
-        self._wish = wish
+        if self._wish is self._granted or wish != self._wish:
+            self._wish = wish
         self._stop_pausing()
         self._backoff.reset()
         life = self._life

@@ -1,0 +1,141 @@
+"""What becomes of one server that several ask for at once: they take turns, and the last one holds."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, nullcontext
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.waiting import wait_for
+from vxwatch.events import Event, Outcome
+from vxwatch.masking import Masker
+from vxwatch.session.knowledge import Knowledge
+from vxwatch.session.planning import Options, make_plan
+from vxwatch.session.servers import Server
+from vxwatch.session.session import Session
+
+SLOW = (
+    "trap 'echo end >> log; sleep 0.1; echo gone >> log; exit 0' TERM; "
+    "echo start >> log; sleep 0.3; echo READY; while :; do sleep 0.05; done"
+)
+
+
+class Silent:
+    """A renderer that shows nothing."""
+
+    def __call__(self, event: Event, /) -> None:
+        pass
+
+    def quiet(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def drained(self) -> None:
+        return None
+
+
+@asynccontextmanager
+async def served(place: Path, restart: str = "on-change") -> AsyncIterator[Server]:
+    """The server of a session that runs meanwhile."""
+    (place / "vx.toml").write_text(
+        f'[tasks.web]\ncommand = """{SLOW}"""\n'
+        f'[tasks.web.persistent]\nready_when = "READY"\nrestart = "{restart}"\n'
+    )
+    options = Options("watch", ("web",), str(place))
+    plan = make_plan(options)
+    with closing(Knowledge(plan, options, os.environ)) as known:
+        async with Session(plan, options, Silent(), os.environ, Masker(), known) as session:
+            session.learn()
+            yield session.server(session.workspace.task(plan.requested[0]))
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """The test as one that pytest can call."""
+
+    @wraps(test)
+    def run(**given: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**given), 60))
+
+    return run
+
+
+def lives(place: Path) -> list[str]:
+    """What the lives of the server did, in order."""
+    return (place / "log").read_text().split()
+
+
+async def _started(place: Path, times: int) -> None:
+    def fact() -> bool:
+        return (place / "log").exists() and lives(place).count("start") >= times
+
+    await asyncio.to_thread(wait_for, fact, f"start {times}")
+
+
+def _statuses(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.status for outcome in outcomes]
+
+
+@in_a_loop
+async def test_the_same_wish_of_several_is_one_start(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        wishes = [server.ensure(server.task, "1") for _ in range(5)]
+        assert _statuses(await asyncio.gather(*wishes)) == ["ready"] * 5
+        assert lives(tmp_path) == ["start"]
+        assert (await server.ensure(server.task, "1")).status == "kept"
+
+
+@in_a_loop
+async def test_a_wish_gives_up_the_start_of_an_earlier_one_and_all_hear_of_the_last(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as server:
+        first = asyncio.create_task(server.ensure(server.task, "1"))
+        await _started(tmp_path, 1)
+        others = [asyncio.create_task(server.ensure(server.task, str(n))) for n in (2, 3, 4)]
+        assert _statuses(await asyncio.gather(first, *others)) == ["ready"] * 4
+        assert server.fingerprint == "4"
+        assert lives(tmp_path) == ["start", "end", "gone", "start"]
+
+
+@in_a_loop
+async def test_a_restart_is_another_process_and_starts_once_for_all_who_ask(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, "never") as server:
+        await server.ensure(server.task, "1")
+        asked = await asyncio.gather(server.restart(), server.restart())
+        assert _statuses(list(asked)) == ["ready"] * 2
+        assert lives(tmp_path) == ["start", "end", "gone", "start"]
+
+
+@in_a_loop
+async def test_who_no_longer_waits_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        first = asyncio.create_task(server.ensure(server.task, "1"))
+        await _started(tmp_path, 1)
+        second = asyncio.create_task(server.ensure(server.task, "1"))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).status == "ready"
+        assert lives(tmp_path) == ["start"]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@in_a_loop
+async def test_the_end_overtakes_all_wishes(tmp_path: Path, ready: bool) -> None:
+    async with served(tmp_path) as server:
+        wishes = [asyncio.create_task(server.ensure(server.task, "1"))]
+        await _started(tmp_path, 1)
+        if ready:
+            await wishes[0]
+        wishes.append(asyncio.create_task(server.ensure(server.task, "2")))
+        wishes.append(asyncio.create_task(server.restart()))
+        await asyncio.sleep(0)
+        await server.end()
+        outcomes = _statuses(await asyncio.gather(*wishes))
+        assert outcomes[1:] == ["aborted"] * 2
+        assert not server.alive
+        assert lives(tmp_path) == ["start", "end", "gone"]
