@@ -1,7 +1,10 @@
 """What a command loads: import time is most of the time of a short run."""
 
 import os
+import shutil
 import subprocess
+
+import pytest
 
 from tests.harness.running import VX
 from tests.harness.workspace import Workspace
@@ -42,7 +45,45 @@ def test_a_run_loads_no_watcher_and_no_screen(ws: Workspace) -> None:
     assert loaded & {"rich", "watchfiles", "psutil", "anyio", "yaml"} == set()
 
 
-def test_showing_a_task_starts_no_machinery(ws: Workspace) -> None:
-    ws.task("build", "true")
-    loaded = _loaded(ws, "show", "build")
-    assert loaded & {"watchfiles", "psutil", "asyncio", "anyio", "sqlite3"} == set()
+MACHINERY = {"asyncio", "psutil", "watchfiles", "anyio", "yaml", "wcmatch", "concurrent"}
+SCREEN = {"rich"}
+HISTORY = {"sqlite3", "zstandard"}
+
+
+@pytest.mark.parametrize(
+    ("words", "never"),
+    [
+        (("show", "build"), MACHINERY | HISTORY),
+        (("run", "build", "--graph"), MACHINERY),
+        (("run", "build", "--dry"), MACHINERY),
+        (("why", "build"), MACHINERY),
+        (("last",), MACHINERY),
+        (("last", "--list"), MACHINERY),
+        (("cache",), MACHINERY),
+        (("cache", "prune"), MACHINERY),
+        (("info",), HISTORY | {"psutil", "watchfiles", "anyio", "yaml"}),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
+)
+def test_what_only_reads_starts_no_machinery(
+    ws: Workspace, words: tuple[str, ...], never: set[str]
+) -> None:
+    ws.write("src/a", "0")
+    ws.task("build", "true", inputs=["src/**"], outputs=[])
+    assert ws.vx("run", "build").code == 0
+    loaded = _loaded(ws, *words)
+    assert "vxwatch" in loaded
+    assert loaded & never == set()
+
+
+@pytest.mark.parametrize("then", ["fresh", "restored"])
+def test_a_run_that_runs_nothing_loads_no_event_loop(ws: Workspace, then: str) -> None:
+    ws.write("src/a", "0")
+    ws.task("build", "mkdir -p out; cp src/a out", inputs=["src/**"], outputs=["out/**"])
+    assert ws.vx("run", "build").code == 0
+    if then == "restored":
+        shutil.rmtree(ws.file("out"))
+    loaded = _loaded(ws, "run", "build", "--all")
+    assert "vxwatch.session.warm" in loaded
+    assert loaded & (MACHINERY | SCREEN) == set()
+    assert ws.holds("out/a", "0")
