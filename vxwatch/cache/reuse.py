@@ -16,6 +16,7 @@ different tasks may come from different threads.
 """
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -200,13 +201,20 @@ class Cache:
         except LinkedPlaceError as error:
             raise UserError(
                 "linked-output",
-                f"{error.path} is a symbolic link, and outputs of {task.id} belong there",
+                f"{error.path} is a symbolic link{self._target(error.path)}, "
+                f"and outputs of {task.id} belong there",
                 "make it a directory, or declare as outputs what lies behind it",
             ) from None
         except OSError as error:
             self._say(f"outputs of {task.id} cannot be removed: {error}", "")
             return
         self._name_tracked(task, tree.tracked)
+
+    def _target(self, link: str) -> str:
+        """Where a link leads to, as a part of a sentence."""
+        with contextlib.suppress(OSError):
+            return f" to {os.readlink(os.path.join(self._root, link))}"
+        return ""
 
     @contextlib.contextmanager
     def capture(self, task: Task) -> Iterator[Made | None]:
