@@ -38,6 +38,7 @@ class Persistent:
     restart_on: tuple[str, ...] = ()
     restart_on_dependencies: bool = False
     stop_signal: str | None = None
+    live_reload: bool = False
     restart: Literal["never", "on-change", "on-crash"] = "on-change"
 
 

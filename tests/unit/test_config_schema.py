@@ -50,6 +50,7 @@ ready_timeout = "1m"
 restart_on = ["vite.config.*"]
 restart_on_dependencies = true
 stop_signal = "SIGQUIT"
+live_reload = true
 [tasks.dev.sandbox.allow]
 local_binding = [5173, { port = 9229, host = 9230 }]
 host_ports = [5432]
@@ -125,7 +126,7 @@ def test_every_field_arrives() -> None:
         ),
     )
     assert tasks["dev"].persistent == Persistent(
-        "Local:", 5173, 60.0, ("vite.config.*",), True, "SIGQUIT"
+        "Local:", 5173, 60.0, ("vite.config.*",), True, "SIGQUIT", live_reload=True
     )
     assert tasks["dev"].sandbox == Sandbox(
         local_binding=(Port(5173, 5173), Port(9229, 9230)),
@@ -170,6 +171,8 @@ REFUSED_BY_BOTH = [
     (task("persistent.stop_signal = 'sigint'"), "stop_signal", "[did you mean SIGINT?]"),
     (task("persistent.stop_signal = 15"), "stop_signal", "found 15 [one of SIGTERM, SIGINT,"),
     (task("persistent.stop_signal = 'SIGKILL'"), "stop_signal", "that asks a program to end"),
+    (task("persistent.live_reload = 1"), "live_reload", "expected true or false, found 1"),
+    (task("persistent.live_reload = true"), "live_reload", "only a server whose port vx carries"),
     (task("env.secret = 'A'"), "tasks.t.env.secret", '[write ["A"]]'),
     (task("env.secret = ['A', 'A']"), "tasks.t.env.secret[1]", '"A" is listed twice'),
     (task("env.secret = ['*_TOKEN']"), "tasks.t.env.secret[0]", "a name is expected"),

@@ -80,6 +80,8 @@ def server_fingerprint(
     if task.sandbox:
         ports = [(port.inside, port.host) for port in task.sandbox.local_binding]
         facts["config:local_binding"] = json.dumps(ports)
+    if task.persistent and task.persistent.live_reload:
+        facts["config:live_reload"] = "true"
     facts["place"] = place
     follows = task.persistent is not None and task.persistent.restart_on_dependencies
     return _fold(task, facts, files, upstream if follows else {}, arguments)

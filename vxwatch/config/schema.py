@@ -146,9 +146,19 @@ _PERSISTENT = Table(
             OneOf("the name of a signal that asks a program to end", _STOP_SIGNALS),
             "what asks the server to end; default: the signal that ends vx, else SIGTERM",
         ),
+        "live_reload": (Boolean(), "open pages of the server reload after each good cycle"),
     }
 )
 _INTERACTIVE = {"properties": {"interactive": {"const": True}}, "required": ["interactive"]}
+_RELOADING: Schema = {
+    "properties": {
+        "persistent": {
+            "properties": {"live_reload": {"const": True}},
+            "required": ["live_reload"],
+        }
+    },
+    "required": ["persistent"],
+}
 _NEITHER_SERVER_NOR_TRIED_AGAIN: Schema = {
     "not": {"anyOf": [{"required": ["persistent"]}, {"required": ["retries"]}]}
 }
@@ -166,6 +176,7 @@ _RULES: Schema = {
         {"not": {"required": ["persistent", "timeout"]}},
         {"not": {"required": ["persistent", "retries"]}},
         {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
+        {"anyOf": [{"not": _RELOADING}, BINDING]},
         {"anyOf": [{"not": _INTERACTIVE}, _NEITHER_SERVER_NOR_TRIED_AGAIN]},
     ],
 }

@@ -76,6 +76,15 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         faults.add((*at, "resources"), "expected cpus or memory, found neither")
     _check_variables(fields.get("env", {}), (*at, "env"), faults)
     check_sandbox(fields, (*at, "sandbox"), faults)
+    _check_live_reload(fields, (*at, "persistent", "live_reload"), faults)
+
+
+def _check_live_reload(fields: Fields, at: At, faults: Faults) -> None:
+    """Pages reload through the port that vx carries, so there must be one."""
+    allow = fields.get("sandbox", {}).get("allow", {})
+    if fields.get("persistent", {}).get("live_reload") and not allow.get("local_binding"):
+        message = "only a server whose port vx carries out of its sandbox can have live reload"
+        faults.add(at, message, "name the port in sandbox.allow.local_binding")
 
 
 def _check_interactive(fields: Fields, at: At, faults: Faults) -> None:
