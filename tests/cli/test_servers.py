@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.ports import is_open
 from tests.harness.running import Background
-from tests.harness.workspace import Workspace, get
+from tests.harness.workspace import Box, Workspace, get
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -202,3 +202,70 @@ def test_a_watch_outlives_a_server_that_died_and_an_edit_starts_it_again(ws: Wor
 def _names(line: str, task: str, code: int) -> bool:
     words = line.replace("#", " ").replace(":", " ").replace(",", " ").split()
     return task in words and str(code) in words
+
+
+@pytest.mark.parametrize("box", [None, pytest.param(Box(), marks=pytest.mark.sandbox)])
+def test_a_server_restarts_while_a_long_task_of_the_cycle_runs(
+    ws: Workspace, box: Box | None
+) -> None:
+    port = ws.port()
+    ws.write("src/x", "1")
+    ws.write("notes/n", "1")
+    box = box and Box(read=(".",), ports=(port,))
+    serve = ws.serve("web", port, page="src/x")
+    ws.server("web", serve, ready_line="READY", restart_on=["src/**"], box=box)
+    ws.task(
+        "slow", 'echo run >> "$LOGS/slow"; sleep 3; echo end >> "$LOGS/slow"', inputs=["notes/*"]
+    )
+    vx = ws.watch("web", "slow", "--concurrency", "1")
+    vx.wait_says("^cycle 1: ")
+    ws.write("notes/n", "2")
+    ws.wait_runs("slow", 3)
+    ws.write("src/x", "2")
+    ws.wait(lambda: _answers(port, "2"), "the new server answers")
+    ws.wait_steps("web", "listen", 2)
+    assert ws.runs("slow") == 3
+    vx.wait_says("^cycle 2: 2 ran, 0 failed")
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+def test_a_server_that_is_slow_to_start_holds_back_what_needs_it_alone(ws: Workspace) -> None:
+    ws.server("slow", "sleep 3; echo READY; sleep 100", ready_line="READY")
+    ws.task("use", 'echo use >> "$LOGS/order"', after=["slow"])
+    ws.task("free", 'echo free >> "$LOGS/order"')
+    ws.task("next", 'echo next >> "$LOGS/order"', after=["free"])
+    vx = ws.start("watch", "use", "next", "--concurrency", "1")
+    ws.wait(lambda: ws.lines("order") == ["free", "next"], "the others have run")
+    assert not vx.says("slow ready")
+    ws.wait_runs("order", 3)
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+def test_a_start_from_an_earlier_state_is_given_up(ws: Workspace) -> None:
+    port = ws.port()
+    ws.write("src/x", "1")
+    serve = ws.serve("web", port, slow_start=2, page="src/x")
+    ws.server("web", serve, ready_line="READY", restart_on=["src/**"])
+    vx = ws.watch("web")
+    for starts in (1, 2, 3):
+        ws.wait_steps("web", "start", starts)
+        if starts < 3:
+            ws.write("src/x", str(starts + 1))
+    ws.wait_steps("web", "listen", 1)
+    vx.wait_says("^cycle 1: 1 ran, 0 failed")
+    assert vx.output.count("restarting w#web: src/x changed") == 2
+    assert ws.steps("web") == [
+        "start",
+        "sig15",
+        "clean",
+        "start",
+        "sig15",
+        "clean",
+        "start",
+        "listen",
+    ]
+    assert get(port) == "3"
+    assert vx.stop() == 0
+    ws.nothing_left()

@@ -3,11 +3,12 @@
 A task that waits for something holds back those behind it that claim some of the same, and no
 others: it is never starved, and what nobody waits for is not left idle. One that claims more than
 there is runs with nothing beside it. Whatever is queued fits once nothing runs, so that a pass
-never stands still. Pure.
+never stands still. Servers are counted apart: one that is slow to start keeps no other task waiting,
+and no long task a server. Pure.
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from vxwatch.model import TaskId
 
@@ -19,25 +20,32 @@ class Room:
     """What there is room for, and the tasks that wait for it."""
 
     def __init__(self, limit: int) -> None:
-        """Room for `limit` tasks at once."""
+        """Room for `limit` tasks at once, and for as many servers that start meanwhile."""
         self._limit = limit
+        self._servers: set[TaskId] = set()
         self._capacity: dict[str, float] = {}
         self._free: dict[str, float] = {}
         self._claims: dict[TaskId, Claims] = {}
         self._running: set[TaskId] = set()
         self._waiting: set[TaskId] = set()
         # by what their tasks claim: what is short closes a whole queue
-        self._queues: dict[frozenset[str], list[tuple[float, TaskId]]] = {}
+        self._queues: dict[tuple[bool, frozenset[str]], list[tuple[float, TaskId]]] = {}
 
     def __contains__(self, task: TaskId) -> bool:
         """Whether the task was admitted and has not left."""
         return task in self._running
 
-    def learn(self, capacity: Claims, claims: Mapping[TaskId, Claims]) -> None:
-        """The tasks that run together claim no more than the capacity.
+    def learn(
+        self,
+        capacity: Claims,
+        claims: Mapping[TaskId, Claims],
+        servers: Collection[TaskId] = (),
+    ) -> None:
+        """The tasks that run together claim no more than the capacity, and these are servers.
 
         What a task was first said to claim stands.
         """
+        self._servers.update(servers)
         self._free |= {name: amount for name, amount in capacity.items() if name not in self._free}
         self._capacity |= capacity
         self._claims = {**claims, **self._claims}
@@ -49,7 +57,7 @@ class Room:
 
     def queue(self, task: TaskId, weight: float) -> None:
         """The task may start; the heaviest are admitted first, of equal ones the first by name."""
-        kind = frozenset(self._claimed(task))
+        kind = task in self._servers, frozenset(self._claimed(task))
         self._waiting.add(task)
         heapq.heappush(self._queues.setdefault(kind, []), (-weight, task))
 
@@ -61,9 +69,8 @@ class Room:
         """The tasks that there is room for now, each of which has to `leave`."""
         admitted: list[TaskId] = []
         short: set[str] = set()
-        while len(self._running) < self._limit:
-            queue = self._first(short)
-            if queue is None or self._is_closed(queue[0][1]):
+        while queue := self._first(short):
+            if self._is_closed(queue[0][1]):
                 break
             lacking = self._lacking(queue[0][1])
             if lacking:
@@ -84,10 +91,13 @@ class Room:
     def _first(self, short: set[str]) -> list[tuple[float, TaskId]] | None:
         """The queue that begins with what is to start next, of those that claim nothing short."""
         found = None
-        for kind, queue in self._queues.items():
+        starting = len(self._running & self._servers)
+        running = {True: starting, False: len(self._running) - starting}
+        for (server, kind), queue in self._queues.items():
             while queue and queue[0][1] not in self._waiting:
                 heapq.heappop(queue)
-            if queue and short.isdisjoint(kind) and (found is None or queue[0] < found[0]):
+            open_ = running[server] < self._limit and short.isdisjoint(kind)
+            if queue and open_ and (found is None or queue[0] < found[0]):
                 found = queue
         return found
 

@@ -32,13 +32,14 @@ class Costs:
 
     `seconds` is how long they take, `usual` how long those that it leaves out; `claims` is what
     tasks need of what there is while they run, `capacity` how much of that there is. What
-    `capacity` leaves out is not counted.
+    `capacity` leaves out is not counted. `servers` wait more than they compute.
     """
 
     seconds: Mapping[TaskId, float] = field(default_factory=dict)
     usual: float = 1.0
     claims: Mapping[TaskId, Claims] = field(default_factory=dict)
     capacity: Claims = field(default_factory=dict)
+    servers: frozenset[TaskId] = frozenset()
 
 
 class Schedule:
@@ -53,7 +54,7 @@ class Schedule:
         broken: Iterable[TaskId] = (),
         costs: Costs | None = None,
     ) -> None:
-        """A pass over `pending`, at most `limit` at once.
+        """A pass over `pending`, at most `limit` at once and as many servers beside them.
 
         `pending` holds, with a task, all of the graph that depend on it; whatever else its
         tasks depend on counts as finished, except the `broken`, which failed before the pass,
@@ -80,7 +81,7 @@ class Schedule:
         """
         costs = costs or Costs()
         added = frozenset(tasks)
-        self._room.learn(costs.capacity, costs.claims)
+        self._room.learn(costs.capacity, costs.claims, costs.servers)
         self._again |= added & self._room.taken
         self._unstarted |= added - self._room.taken
         for task in added:

@@ -83,16 +83,29 @@ class Cycle:
         self._skip(schedule.add(tasks, self._session.means.costs(tasks, self._limit)))
         for task_id in sorted(running):
             job = self._executing.get(task_id)
-            if task_id in self._stale:
+            if task_id in self._stale or self._gave_up(task_id, paths):
                 continue
             if job is not None and keys.tells(task_id) and keys.differs(task_id):
-                task = self._session.workspace.task(task_id)
-                moved = (path for path in sorted(paths) if self._takes(task, path))
-                self._stale[task_id] = next(moved, "")
+                self._stale[task_id] = self._first_taken(task_id, paths)
                 job.cancel()
             elif not keys.tells(task_id):
                 self._session.memory.overtaken.add(task_id)
         self._ended.put_nowait(None)
+
+    def _gave_up(self, task_id: "TaskId", paths: "Collection[str]") -> bool:
+        """Give up the start of a server that begins from what is no longer there."""
+        session = self._session
+        server = session.servers.get(task_id)
+        if server is None or session.options.on_busy == "queue":
+            return False
+        if not server.give_up(session.keys.fingerprint(task_id)):
+            return False
+        self._stale[task_id] = self._first_taken(task_id, paths)
+        return True
+
+    def _first_taken(self, task_id: "TaskId", paths: "Collection[str]") -> str:
+        task = self._session.workspace.task(task_id)
+        return next((path for path in sorted(paths) if self._takes(task, path)), "")
 
     async def run(self) -> CycleEnded:
         """Bring every pending task up to date, or say what stood in the way."""

@@ -39,12 +39,13 @@ class Means:
         tasks = [self._session.workspace.task(task) for task in pending]
         claims = {task.id: _claims(task.resources) for task in tasks if task.resources is not None}
         capacity: Claims = self._capacity(tasks) if claims else {}
+        servers = self._session.plan.servers.intersection(pending)
         if len(tasks) <= limit and not claims:
-            return Costs(claims=claims, capacity=capacity)
+            return Costs(claims=claims, capacity=capacity, servers=servers)
         groups = {task.id: 0.0 for task in tasks if task.command is None}
         known = self._known()
         seconds = {task.id: known[name] for task in tasks if (name := spelled(task.id)) in known}
-        return Costs(seconds | groups, self._usual, claims, capacity)
+        return Costs(seconds | groups, self._usual, claims, capacity, servers)
 
     def learn(self, outcome: Outcome) -> None:
         """A task ended."""

@@ -95,6 +95,19 @@ class Server:
         """Bring it up under this fingerprint: keep it, restart it or start it."""
         return await self._grant(_Wish(task, fingerprint))
 
+    def give_up(self, fingerprint: str) -> bool:
+        """Give up a start that is under way with another fingerprint; whether there is one.
+
+        Who waits for it hears that it was aborted.
+        """
+        wish = self._wish
+        if wish is None or wish is self._granted or wish.fingerprint == fingerprint:
+            return False
+        self._wish = None
+        if self._life is not None and not self._life.settled.is_set():
+            self._life.end()
+        return True
+
     async def restart(self) -> Outcome:
         """Start it, after what there is of it has ended, whatever its `restart` says."""
         task = self._session.workspace.task(self.task.id)
