@@ -113,7 +113,7 @@ async def feeding(root: str, engine: Engine = "inotify", **options: Any) -> Asyn
     scope = Scope(
         root,
         trees=frozenset({""}),
-        pruned=lambda path: os.path.basename(path) in {".git", "dist"},
+        pruned=lambda paths: [p for p in paths if os.path.basename(p) in {".git", "dist"}],
     )
     with scratch() as directory:
         watcher = open_watcher(scope, directory, lambda _: None, engine)

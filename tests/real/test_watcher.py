@@ -7,7 +7,7 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -385,9 +385,9 @@ def test_pruned_trees_cost_no_watch_and_tell_nothing(root: str, engine: Engine) 
     async def test() -> None:
         asked: list[str] = []
 
-        def pruned(path: str) -> bool:
-            asked.append(path)
-            return os.path.basename(path) in {"node_modules", "dist"}
+        def pruned(paths: Sequence[str]) -> list[str]:
+            asked.extend(paths)
+            return [path for path in paths if os.path.basename(path) in {"node_modules", "dist"}]
 
         write(f"{root}/app/src/a")
         for i in range(300):
@@ -445,7 +445,7 @@ def test_a_named_directory_inside_a_pruned_one_is_watched(root: str, engine: Eng
         scope = Scope(
             root,
             trees=frozenset({"", "node_modules/lib"}),
-            pruned=lambda path: path == "node_modules",
+            pruned=lambda paths: [path for path in paths if path == "node_modules"],
         )
         async with watching(scope, engine) as heard:
             in_place(f"{root}/node_modules/lib/deep/f")
@@ -645,8 +645,8 @@ def test_an_unreadable_directory_is_said_and_watched_once_it_can_be(
 
 @event_engine
 def test_a_watcher_that_cannot_open_leaves_nothing(root: str, engine: Engine) -> None:
-    def fails(path: str) -> bool:
-        raise LookupError(path)
+    def fails(paths: Sequence[str]) -> list[str]:
+        raise LookupError(paths)
 
     async def test() -> None:
         write(f"{root}/src/f")

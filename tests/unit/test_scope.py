@@ -1,5 +1,7 @@
 """Which directories a scope wants, and how much of them."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from vxwatch.watch.scope import Role, Scope, Terrain, ancestors
@@ -9,7 +11,7 @@ SCOPE = Scope(
     trees=frozenset({"apps/web", "node_modules/linked"}),
     directories=frozenset({"", "conf/local", "apps/web/dist/named", "/etc/base"}),
     parents=frozenset({"packages"}),
-    pruned=lambda path: path.rpartition("/")[2] in {"node_modules", "dist"},
+    pruned=lambda paths: [p for p in paths if p.rpartition("/")[2] in {"node_modules", "dist"}],
 )
 
 
@@ -54,9 +56,9 @@ def test_a_tree_inside_a_tree_is_one_tree() -> None:
 def test_pruned_is_not_asked_about_trees_of_the_scope_nor_outside() -> None:
     asked: list[str] = []
 
-    def pruned(path: str) -> bool:
-        asked.append(path)
-        return True
+    def pruned(paths: Sequence[str]) -> Sequence[str]:
+        asked.extend(paths)
+        return paths
 
     terrain = Terrain(Scope("/ws", trees=frozenset({"a", "/out"}), pruned=pruned))
     assert terrain.role("/ws/a", Role.ANCHOR) is Role.TREE
@@ -64,6 +66,19 @@ def test_pruned_is_not_asked_about_trees_of_the_scope_nor_outside() -> None:
     assert asked == []
     assert terrain.role("/ws/a/x", Role.TREE) is None
     assert asked == ["a/x"]
+
+
+def test_the_directories_of_a_level_are_asked_about_at_once() -> None:
+    asked: list[Sequence[str]] = []
+
+    def pruned(paths: Sequence[str]) -> set[str]:
+        asked.append(paths)
+        return {"a/x"}
+
+    terrain = Terrain(Scope("/ws", trees=frozenset({"a"}), pruned=pruned))
+    level = dict.fromkeys(("/ws/a/x", "/ws/a/y", "/ws/a/z"), Role.TREE)
+    assert terrain.roles(level) == {"/ws/a/y": Role.TREE, "/ws/a/z": Role.TREE}
+    assert asked == [["a/x", "a/y", "a/z"]]
 
 
 @pytest.mark.parametrize("root", ["/ws", "/"])

@@ -242,11 +242,13 @@ class Affected:
         near = [] if owner is None else self._local.get(owner.name, [])
         wide = [self._tasks[task] for task in self._wide.near(directory)]
         for task in (*near, *wide):
-            if task.id in self._above(writer) or (task.inputs is None and not task.persistent):
+            if task.inputs is None and not task.persistent:
                 continue
             own, elsewhere = self.roots(task.id)
             if any(_meet(root, directory) for root in (*own, *elsewhere)):
-                yield task
+                # Asked last: what depends on a task may be most of the workspace.
+                if task.id not in self._above(writer):
+                    yield task
 
     def _reads(self, task: Task, inputs: Globs, path: str, *, ignored: bool) -> bool:
         wide = inputs.workspace_files

@@ -11,7 +11,7 @@ from vxwatch.globs import excluded
 from vxwatch.watch.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from vxwatch.cache.files import FileIndex
     from vxwatch.graph.affected import Affected
@@ -43,17 +43,21 @@ class Territory:
             root=workspace.root,
             trees=frozenset(workspace.projects[name].dir for name in named)
             | frozenset(self._affected.directories()),
-            directories=frozenset({"", *map(os.path.dirname, files)}),
+            directories=frozenset(
+                {"", *workspace.config_directories, *map(os.path.dirname, files)}
+            ),
             parents=frozenset(workspace.member_parents),
             pruned=self.pruned,
         )
 
-    def pruned(self, path: str) -> bool:
-        """Whether nothing in the directory can matter."""
+    def pruned(self, paths: "Sequence[str]") -> set[str]:
+        """Those of the directories in which nothing can matter."""
+        out = {path for path in paths if self._never(path)}
+        index = self._index
+        unsure = [p for p in paths if p not in out and not (index and index.holds(p))]
+        return out | self._ignores.ignored(unsure) if unsure else out
+
+    def _never(self, path: str) -> bool:
         if excluded(path) or self._affected.closed(path):
             return True
-        if path in self._projects and not self._affected.reaches(path):
-            return True
-        if self._index is not None and self._index.holds(path):
-            return False
-        return bool(self._ignores.ignored([path]))
+        return path in self._projects and not self._affected.reaches(path)

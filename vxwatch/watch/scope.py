@@ -5,7 +5,7 @@ pruned tree costs nothing however large it is. It never reads the disk itself.
 """
 
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -17,16 +17,16 @@ class Scope:
     `root` is absolute and real. All else is relative to it, "" being the root itself, or
     absolute where it lies outside. `trees` are watched with everything below them,
     `directories` alone, `parents` with the directories directly in them (a member may
-    appear there, and be given its manifest later). `pruned` answers for a directory inside
-    the root that it is neither watched nor descended into. A directory that is named here is
-    watched as it is named, whatever `pruned` says. It is called on the event loop.
+    appear there, and be given its manifest later). `pruned` gives those of some directories
+    inside the root that are neither watched nor descended into. A directory that is named here
+    is watched as it is named, whatever `pruned` says. It is called on the event loop.
     """
 
     root: str
     trees: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
     parents: frozenset[str] = frozenset()
-    pruned: Callable[[str], bool] = lambda _: False
+    pruned: Callable[[Sequence[str]], Collection[str]] = lambda _: ()
 
 
 class Role(IntEnum):
@@ -77,19 +77,32 @@ class Terrain:
 
     def role(self, path: str, parent: Role | None) -> Role | None:
         """The role of a directory in a directory of the role `parent`; None: not wanted."""
-        named = self._named.get(path)
-        if parent in (Role.TREE, Role.PARENT) and named is not Role.TREE:
-            inherited = Role.TREE if parent is Role.TREE else Role.FLAT
-            if (named is None or named < inherited) and not self._pruned(path):
-                return inherited
-        if named is not None:
-            return named
-        if path in self._leading or path in self.above or path == self.scope.root:
-            return Role.ANCHOR
-        return None
+        return self.roles({path: parent}).get(path)
 
-    def _pruned(self, path: str) -> bool:
-        return self._inside(path) and self.scope.pruned(self.relative(path))
+    def roles(self, found: Mapping[str, Role | None]) -> dict[str, Role]:
+        """The roles of directories, each with the role of the one it is in; not of the unwanted."""
+        inherited = {
+            path: role for path, up in found.items() if (role := self._inherited(path, up))
+        }
+        asked = {self.relative(path): path for path in inherited if self._inside(path)}
+        for path in self.scope.pruned([*asked]) if asked else ():
+            del inherited[asked[path]]
+        roles = {path: inherited.get(path) or self._own(path) for path in found}
+        return {path: role for path, role in roles.items() if role}
+
+    def _inherited(self, path: str, parent: Role | None) -> Role | None:
+        """The role that it gets from the directory around it, if it is not pruned."""
+        if parent not in (Role.TREE, Role.PARENT):
+            return None
+        role = Role.TREE if parent is Role.TREE else Role.FLAT
+        return role if self._named.get(path, 0) < role else None
+
+    def _own(self, path: str) -> Role | None:
+        """The role that it has wherever it lies."""
+        if path in self._named:
+            return self._named[path]
+        leads = path in self._leading or path in self.above or path == self.scope.root
+        return Role.ANCHOR if leads else None
 
     def _inside(self, path: str) -> bool:
         root = self.scope.root

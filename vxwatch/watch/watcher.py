@@ -255,24 +255,29 @@ class TreeWatcher:
             if self._notifier.bulky:
                 frontier = self._spread(frontier)
             refused = self._notifier.add(frontier)
-            following: dict[str, Role] = {}
+            inner: dict[str, Role | None] = {}
             for directory, role in frontier.items():
                 if self._settle(directory, role, refused.get(directory)):
-                    names, below = self._list(directory, role)
+                    names, below = self._list(directory)
                     if role > Role.ANCHOR:
                         self._paths.update(names)
-                    following |= below
-            frontier = {path: role for path, role in following.items() if path not in self._roles}
+                    inner |= dict.fromkeys(below, role)
+            frontier = self._terrain.roles(self._unwatched(inner))
 
     def _spread(self, frontier: dict[str, Role]) -> dict[str, Role]:
         """These directories and those that a first listing finds below them."""
-        found, queue = dict(frontier), list(frontier.items())
-        while queue:
-            for path, role in self._list(*queue.pop())[1].items():
-                if path not in found and path not in self._roles:
-                    found[path] = role
-                    queue.append((path, role))
+        found, level = dict(frontier), frontier
+        while level:
+            inner: dict[str, Role | None] = {}
+            for directory, role in level.items():
+                inner |= dict.fromkeys(self._list(directory)[1], role)
+            level = self._terrain.roles(self._unwatched(inner))
+            level = {path: role for path, role in level.items() if path not in found}
+            found |= level
         return found
+
+    def _unwatched(self, directories: dict[str, Role | None]) -> dict[str, Role | None]:
+        return {path: role for path, role in directories.items() if path not in self._roles}
 
     def _settle(self, directory: str, role: Role, refused: int | None) -> bool:
         """Note how a directory is watched; False if it is not."""
@@ -305,15 +310,13 @@ class TreeWatcher:
             self._said.add(subject)
             self._notice(line)
 
-    def _list(self, directory: str, role: Role) -> tuple[list[str], dict[str, Role]]:
-        """The paths in a directory, and those of them that are directories with a role."""
-        names, below = [], {}
+    def _list(self, directory: str) -> tuple[list[str], list[str]]:
+        """The paths in a directory, and those of them that are directories to be followed."""
+        names, below = [], []
         for path, is_directory in _entries(directory):
             names.append(path)
             if is_directory or (self._terrain.named(path) and os.path.isdir(path)):
-                wanted = self._terrain.role(path, role)
-                if wanted is not None:
-                    below[path] = wanted
+                below.append(path)
         return names, below
 
     def _is_directory(self, path: str) -> bool:
