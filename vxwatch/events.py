@@ -178,6 +178,18 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """What somebody at the terminal asked to see: lines of ours, then what a server wrote.
+
+    `clear`: on an empty screen.
+    """
+
+    lines: tuple[str, ...] = ()
+    output: bytes = b""
+    clear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Something the user asked for cannot be done; the session goes on."""
 
@@ -208,6 +220,7 @@ Event = (
     | Notice
     | Learned
     | Refused
+    | Shown
     | RunEnded
 )
 

@@ -1,13 +1,11 @@
 """A session that may run something: its event loop, its signals, its output, its exit code."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vxwatch.cli import failures
 from vxwatch.cli.signals import Early, answer, hearing
@@ -88,8 +86,8 @@ async def _session(
             session.interrupt(early.number)
         started = RunStarted(verb, plan.requested, plan.graph.order, plan.servers, plan.broad)
         session.emit(started)
-        async with session, _attended(session, board):
-            await session.until_stopped(_verb(session))
+        async with session:
+            await _work(session, board)
         outcomes = session.outcomes
         session.emit(RunEnded(outcomes, loop.time() - begun, session.stop_signal))
     stopped = session.stop_signal is not None
@@ -98,25 +96,33 @@ async def _session(
     return exit_code(outcomes, session.stop_signal), stopped
 
 
-def _attended(
-    session: Session, board: "Board | None"
-) -> contextlib.AbstractAsyncContextManager[None]:
-    """The block in which other commands reach the session; not one that is over in a moment."""
+async def _work(session: Session, board: "Board | None") -> None:
+    """Do what was asked for; who can ask for more meanwhile is heard."""
     if board is None:
-        return contextlib.nullcontext()
+        await _run(session)
+        return
     from vxwatch.session.control import reachable
 
-    return reachable(session, board)
+    async with reachable(session, board):
+        if session.options.verb == "run":
+            await _run(session)
+        else:
+            await _watch(session, board)
 
 
-def _verb(session: Session) -> Coroutine[Any, Any, None]:
-    if session.options.verb == "watch":
-        from vxwatch.session.watching import watch
-
-        return watch(session)
+async def _run(session: Session) -> None:
     from vxwatch.session.run import run
 
-    return run(session)
+    await session.until_stopped(run(session))
+
+
+async def _watch(session: Session, board: "Board") -> None:
+    from vxwatch.cli.keys import listening
+    from vxwatch.session.watching import Watch
+
+    watch = Watch(session)
+    async with listening(session, board, watch):
+        await session.until_stopped(watch.run())
 
 
 def _renderer(writer: Writer) -> Plain:

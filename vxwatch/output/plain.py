@@ -23,6 +23,7 @@ from vxwatch.events import (
     RunStarted,
     ServerExited,
     ServerReady,
+    Shown,
     TaskEnded,
     TaskOutput,
     TaskRestarted,
@@ -45,6 +46,7 @@ Source = tuple[TaskId, str]
 """A task and one of its streams."""
 
 OUT, ERR = 1, 2
+CLEAR = b"\x1b[H\x1b[2J"
 MOST_SKIPPED = 10
 """Skipped tasks that the summary names; in a large workspace thousands may be."""
 
@@ -131,6 +133,8 @@ class Plain:
             case Refused():
                 for line in diagnostics.lines(event.error):
                     self._line(line, "error")
+            case Shown():
+                self._shown(event)
             case RunEnded():
                 self._summary(event)
             case CycleStarted() | TaskStarted():
@@ -243,6 +247,17 @@ class Plain:
                 text.cycle(event.number, event.outcomes, event.kept, event.seconds, event.paths),
                 "dim",
             )
+
+    def _shown(self, event: Shown) -> None:
+        if event.clear:
+            self._fresh_line()
+            self._writer.write(OUT, CLEAR)
+        for line in event.lines:
+            self._line(text.printable(line), "dim")
+        if event.output:
+            self._fresh_line()
+            self._raw(event.output, OUT)
+            self._fresh_line()
 
     def _summary(self, event: RunEnded) -> None:
         for task in {task for task, _ in self._parts}:

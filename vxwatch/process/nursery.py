@@ -32,7 +32,7 @@ from vxwatch.process.leftovers import UNBORN, Identity, identity_of, remove
 from vxwatch.process.link import Link
 from vxwatch.process.pipes import OnOutput, Pump, Report
 from vxwatch.process.relay import Channel, Relay
-from vxwatch.process.terminal import Terminal
+from vxwatch.process.terminal import Modes, Terminal
 from vxwatch.process.tree import NurseryLostError, Tree, finished
 
 __all__ = ["Launch", "Nursery", "OnOutput"]
@@ -128,6 +128,10 @@ class Nursery:
     def resume(self) -> None:
         """Let them go on."""
         self._link.post("resume", 0)
+
+    def keep_modes(self, terminal: int, before: Modes, ours: Modes) -> None:
+        """Have the modes of before set again should vx be killed while the terminal has ours."""
+        self._post("modes", self._next(), before, ours, descriptors=(terminal,))
 
     async def register(self, path: str, *, untouched: bool = False) -> None:
         """Have the path removed, with all that is in it, at the end or should vx be killed.

@@ -23,6 +23,7 @@ a child. From vx, with the descriptors that come along:
     relay NUMBER INIT PORTS PATIENT     channel, the listeners of each of PORTS in turn
     register PATH IDENTITY, forget PATH
     pause 0, resume 0                   SIGSTOP and SIGCONT to the groups of all trees
+    modes NUMBER BEFORE OURS            a terminal to which vx gave its own modes
 
 To vx: the answers, and
 
@@ -78,6 +79,7 @@ class Nursery:
         self.registered: dict[str, Identity | None] = {}
         self.lender: tuple[int, Modes | None] | None = None
         self.paused = False
+        self.screen: tuple[int, Modes, Modes] | None = None
 
     def serve(self) -> None:
         """Answer packets and reap until vx is gone."""
@@ -312,7 +314,13 @@ class Nursery:
                 raise ProcessLookupError(errno.ESRCH, "no such box")
             yield process, network
 
-    # What to remove should vx be killed
+    # What to do should vx be killed
+
+    def do_modes(self, given: Sequence[int], _: int, before: "Modes", ours: "Modes") -> None:
+        """Remember the modes that a terminal had before vx gave it its own."""
+        if self.screen is not None:
+            os.close(self.screen[0])
+        self.screen = os.dup(given[0]), before, ours
 
     def do_register(self, _: Sequence[int], path: bytes, untouched: Identity | None) -> None:
         """Remember a path."""
@@ -359,6 +367,10 @@ def main(link: int) -> None:
         from vxwatch.process import terminal
 
         terminal.bequeath(*nursery.lender)
+    if nursery.screen is not None:
+        from vxwatch.process import terminal
+
+        terminal.give_back(*nursery.screen)
     # What lies in a registered directory was registered after it.
     for path, untouched in reversed(nursery.registered.items()):
         remove(path, untouched)

@@ -103,6 +103,13 @@ def bequeath(group: int, modes: Modes | None) -> None:
         os.tcsetpgrp(number, group)
 
 
+def give_back(number: int, before: Modes, ours: Modes) -> None:
+    """Set the modes of before, if the terminal still has ours. A terminal that is gone is no error."""
+    with _at_liberty():
+        if termios.tcgetattr(number) == ours:
+            termios.tcsetattr(number, termios.TCSANOW, before)
+
+
 @contextlib.contextmanager
 def _open() -> Iterator[int]:
     number = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)

@@ -94,6 +94,7 @@ class Board:
                 self.idle = False
             case CycleEnded():
                 self.cycle, self.idle = event.number, True
+                self.running.clear()
             case TaskStarted(task):
                 self._started(task)
             case ServerReady(task, urls):

@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 from vxwatch import __version__
 from vxwatch.errors import UserError
-from vxwatch.events import Notice, Outcome, TaskEnded
+from vxwatch.events import Notice
 from vxwatch.session import door
 from vxwatch.session.choosing import choose
 from vxwatch.session.race import race
+from vxwatch.session.restarting import restart, startable
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
@@ -226,13 +227,12 @@ class Control:
         return await race(_hung_up(connection), more.wait(), self._over.wait()) != 0
 
     async def _restart(self, connection: socket.socket, servers: list[str]) -> None:
-        known = [self._started(task) for task in servers]
+        known = [startable(self._session, task) for task in servers]
         await _say(connection, {"restarting": servers})
         said = asyncio.Lock()
 
         async def one(server: "Server") -> None:
-            task, outcome = server.task.id, await server.restart()
-            self._tell(outcome)
+            task, outcome = server.task.id, await restart(self._session, server)
             standing = self._board.servers.get(task)
             urls = list(standing.urls) if standing else []
             async with said:
@@ -242,26 +242,6 @@ class Control:
         async with asyncio.TaskGroup() as group:
             for server in known:
                 group.create_task(one(server))
-
-    def _tell(self, outcome: Outcome) -> None:
-        """Say in the session how a restart went that no cycle knows of."""
-        self._session.memory.record(outcome)
-        if outcome.status == "failed":
-            self._session.emit(TaskEnded(outcome))
-            self._session.server_exited.set()
-
-    def _started(self, task: "TaskId") -> "Server":
-        session = self._session
-        if session.stopping.is_set():
-            raise UserError("not-started", f"{task} is not restarted: the session is ending")
-        server = session.servers.get(task)
-        if server is None:
-            raise UserError(
-                "not-started",
-                f"{task} cannot be restarted: it is not started yet",
-                "it starts as soon as what it depends on has succeeded; `vx ps` shows what runs",
-            )
-        return server
 
 
 async def _request(connection: socket.socket) -> Answer:

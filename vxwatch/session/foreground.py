@@ -18,6 +18,7 @@ from vxwatch.process.terminal import Terminal
 
 if TYPE_CHECKING:
     from vxwatch.events import Emit
+    from vxwatch.process.keyboard import Keyboard
     from vxwatch.process.nursery import Nursery
     from vxwatch.process.tree import Tree
     from vxwatch.session.planning import Plan
@@ -48,6 +49,7 @@ class Foreground:
         self._emit = emit
         self._turn = asyncio.Lock()
         self._lent = False
+        self.keyboard: Keyboard | None = None
 
     @property
     def stdin(self) -> Literal["terminal", "inherited"]:
@@ -85,6 +87,8 @@ class Foreground:
 
     def stop(self, *, whole_group: bool = False) -> bool:
         """Stop all trees and vx until vx is continued; False if nobody could continue it."""
+        if self.keyboard is not None:
+            self.keyboard.release()
         self._nursery.pause()
         lent = self._terminal if self._lent else None
         if lent is not None:
@@ -93,4 +97,6 @@ class Foreground:
         if lent is not None:
             lent.lend_again()
         self._nursery.resume()
+        if self.keyboard is not None:
+            self.keyboard.refresh()
         return stopped

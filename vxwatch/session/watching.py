@@ -13,6 +13,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
@@ -41,11 +42,6 @@ RETRY = 0.25
 """Seconds after which a running cycle is asked again to take in what it could not."""
 
 
-async def watch(session: "Session") -> None:
-    """Watch until the session is stopped."""
-    await Watch(session).run()
-
-
 class Watch:
     """The state of a watch between two cycles."""
 
@@ -57,6 +53,8 @@ class Watch:
         self._owners = Owners(session.workspace.projects.values())
         self._feed = self._open_feed()
         self._again = Again()
+        self._asked = asyncio.Event()
+        self._anew = False
         self._moved = False
         self._broken = False
         self._waiting: frozenset[str] = frozenset()
@@ -89,16 +87,42 @@ class Watch:
             while True:
                 changed = await self._next()
                 await self._react(changed - self._rewritten(changed) | self._waiting)
+                if self._asked.is_set():
+                    await self._grant()
+
+    def request(self, *, anew: bool) -> None:
+        """Run all that is selected again, as soon as nothing runs; `anew`: use nothing of the cache."""
+        self._anew = self._anew or anew
+        self._asked.set()
+
+    async def _grant(self) -> None:
+        session = self._session
+        anew, self._anew = self._anew, False
+        self._asked.clear()
+        if self._moved or self._broken:
+            await self._react(self._waiting)
+            return
+        order = session.plan.graph.order
+        session.memory.settled.clear()
+        session.keys.forget(order)
+        options = session.options
+        if anew and options.cache == "use":
+            session.options = replace(options, cache="renew")
+        try:
+            await self._cycle(order, ())
+        finally:
+            session.options = options
+        await self._renew_boxes()
 
     async def _next(self) -> frozenset[str]:
-        """What changed; nothing when a server came up."""
+        """What changed; nothing when a server came up, or somebody asks for a cycle."""
         changed: frozenset[str] = frozenset()
 
         async def change() -> None:
             nonlocal changed
             changed = await self._feed.next()
 
-        await race(change(), self._session.server_came_up.wait())
+        await race(change(), self._session.server_came_up.wait(), self._asked.wait())
         self._session.server_came_up.clear()
         return changed
 
