@@ -68,9 +68,12 @@ class ReloadingBridge(Bridge):
         """Start the program. Raises `UserError`, and then the bridge is closed."""
         try:
             await self._launch()
-        except LaunchError as error:
+        except BaseException as error:
+            self._drop_channel()
             self._ended.set()
             await self.close()
+            if not isinstance(error, LaunchError):
+                raise
             raise UserError(
                 "live-reload", f"live reload cannot be started: {error.message}", error.hint
             ) from None

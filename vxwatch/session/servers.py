@@ -210,7 +210,7 @@ class Server:
         begun = asyncio.get_running_loop().time()
         try:
             self._refuse_a_stranger()
-            self._open_bridge()
+            await self._open_bridge()
         except UserError as error:
             return Outcome(self.task.id, "failed", detail=error.message, hint=error.hint)
         life = self._life = Life(self._session, self.task, wish.fingerprint)
@@ -240,6 +240,7 @@ class Server:
         pause = self._pause_after(life)
         out = self._bridge and self._bridge.detach(self._session.grace(self.task))
         if not life.asked and pause is None and self._wish is self._current:
+            self._session.reloads.down(self.task.id, _how(life))
             # Nothing is being written out yet, so this does not wait.
             await self._close_bridge()
         if pause is not None and not life.ready:
@@ -324,12 +325,16 @@ class Server:
                 "end what holds it, or give the server another port",
             )
 
-    def _open_bridge(self) -> None:
-        sandbox = self.task.sandbox
-        if self._bridge is None and sandbox is not None and sandbox.local_binding:
-            bridge = Bridge(self._session.nursery, sandbox.local_binding)
-            bridge.open()
-            self._bridge = bridge
+    async def _open_bridge(self) -> None:
+        sandbox, persistent = self.task.sandbox, self.task.persistent
+        if self._bridge is not None or sandbox is None or not sandbox.local_binding:
+            return
+        if persistent and persistent.live_reload and self._session.options.verb == "watch":
+            self._bridge = await self._session.reloads.bridge(self.task)
+            return
+        bridge = Bridge(self._session.nursery, sandbox.local_binding)
+        bridge.open()
+        self._bridge = bridge
 
     async def _close_bridge(self) -> None:
         bridge, self._bridge = self._bridge, None
@@ -345,5 +350,11 @@ def _again(pause: float) -> str:
     return f"it starts again in {format_duration(pause)}"
 
 
-def _bindings(task: "Task") -> "tuple[Port, ...]":
-    return task.sandbox.local_binding if task.sandbox else ()
+def _how(life: Life) -> str:
+    return f"ended with exit {life.exit_code}" if life.ready else f"failed: {life.outcome.detail}"
+
+
+def _bindings(task: "Task") -> "tuple[tuple[Port, ...], bool]":
+    """What its bridge is made for."""
+    live_reload = task.persistent is not None and task.persistent.live_reload
+    return task.sandbox.local_binding if task.sandbox else (), live_reload

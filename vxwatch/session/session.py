@@ -31,6 +31,7 @@ from vxwatch.session.foreground import Foreground, terminal_for
 from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.means import Means
 from vxwatch.session.recording import Recording
+from vxwatch.session.reloading import Reloads
 from vxwatch.session.servers import Server
 from vxwatch.workspace.ports import host_ports
 
@@ -86,7 +87,8 @@ class Session:
         self.plan = plan
         self.options = options
         self.masker = masker
-        self.recording = Recording(MaskedEvents(emit, masker), masker)
+        self.reloads = Reloads(self, emit)
+        self.recording = Recording(MaskedEvents(self.reloads, masker), masker)
         self.emit: Emit = self.recording
         self.environ = environ
         self.memory = Memory()

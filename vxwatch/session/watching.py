@@ -193,9 +193,11 @@ class Watch:
                 self._waiting = changed
             return
         _, pending = self._touched(changed)
+        self._session.reloads.edited(lambda task: self._left_alone(task, changed) is not None)
         if pending:
             self._session.keys.forget(pending)
             await self._cycle(pending, paths)
+        self._session.reloads.settle()
         renewed = await self._renew_boxes()
         self._say_what_keeps_running(changed, pending | {*renewed})
 
@@ -375,15 +377,19 @@ class Watch:
         for task, server in session.servers.items():
             if task in self._told or task in but or not server.alive:
                 continue
-            for path in changed:
-                if self._owns(task, path) and not any(True for _ in session.affected.takers(path)):
-                    self._told.add(task)
-                    config = session.workspace.projects[server.task.project].config
-                    why = f"no restart_on in {config} names {path}"
-                    if server.restarts == "never":
-                        why = f'restart = "never" in {config}'
-                    self._note(f"{task} keeps running ({why})")
-                    break
+            if (path := self._left_alone(task, changed)) is not None:
+                self._told.add(task)
+                config = session.workspace.projects[server.task.project].config
+                why = f"no restart_on in {config} names {path}"
+                if server.restarts == "never":
+                    why = f'restart = "never" in {config}'
+                self._note(f"{task} keeps running ({why})")
+
+    def _left_alone(self, server: "TaskId", changed: frozenset[str]) -> str | None:
+        """A change in the server's project that nothing takes up, if there is one."""
+        takers = self._session.affected.takers
+        own = (path for path in changed if self._owns(server, path))
+        return next((path for path in own if not any(True for _ in takers(path))), None)
 
     def _name_unreadable(self) -> None:
         unreadable = self._session.index.unreadable
