@@ -41,7 +41,7 @@ check:
 
 bench:
 	@.ci/setup bench
-	$(VENV)/python bench/peers.py
+	$(VENV)/python bench/tools.py
 	$(VENV)/python bench/latency.py $(ARGS)
 
 lock:

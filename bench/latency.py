@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import measure
-import peers
+import tools
 import workspace
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Starts(threading.Thread):
 def prepare(directory: str, name: str, packages: int, pipe: str) -> Tool | None:
     """Make the tool's workspace and command line; None if the tool is not installed."""
     word = name.partition(" ")[0]
-    program = measure.VX if word == "vx" else peers.find(word)
+    program = measure.VX if word == "vx" else tools.find(word)
     if program is None or not os.access(program, os.X_OK):
         print(f"{name} is left out: it is not installed")
         return None

@@ -8,7 +8,7 @@ the same namespaces and ten mounts; "the same box, bare" is the very bubblewrap 
 with all mounts of its policy, made without vx. They, and the command without any sandbox, run in
 turns. The first ratio says what vx's policy and vx cost together, the second what vx alone does.
 `with findings` is what a one-shot task gets, traced; without, what a server does.
-`srt` (npm: @anthropic-ai/sandbox-runtime), where peers.py installed it, is called as a command, as
+`srt` (npm: @anthropic-ai/sandbox-runtime), where tools.py installed it, is called as a command, as
 its users do, so with its own start.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import measure
-import peers
+import tools
 import workspace
 
 from vxwatch.model import Task, Workspace
@@ -141,7 +141,7 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
             "vx, sandboxed": lambda: _timed(vx.boxed(project.tasks["boxed"])),
             "vx, with findings": lambda: _timed(vx.boxed(project.tasks["traced"])),
         }
-        if srt := peers.find("srt"):
+        if srt := tools.find("srt"):
             cases["srt"] = lambda: asyncio.to_thread(measure.run_time, [srt, COMMAND])
         return await measure.in_turns(cases, rounds)
 

@@ -1,6 +1,6 @@
 """Installs the peers that come from npm into bench/.peers, pinned; does nothing when they are there.
 
-    python bench/peers.py
+    python bench/tools.py
 
 The other peers are system packages (entr, inotify-tools) or stand in the virtual environment
 (watchfiles). A benchmark leaves out what it does not find.
@@ -14,18 +14,27 @@ import sys
 
 import measure
 
-PINNED = {"nodemon": "3.1.14", "turbo": "2.11.11", "srt": "0.0.83"}
-PACKAGES = {"srt": "@anthropic-ai/sandbox-runtime"}
+PINNED = {
+    "moon": "2.5.5",
+    "nodemon": "3.1.14",
+    "nx": "24.0.6",
+    "srt": "0.0.83",
+    "turbo": "2.11.11",
+    "wireit": "0.14.13",
+}
+PACKAGES = {"moon": "@moonrepo/cli", "srt": "@anthropic-ai/sandbox-runtime"}
 """What npm calls a peer whose command has another name."""
+
+NATIVE = {"moon": "@moonrepo/core-*/moon", "turbo": "@turbo/*/bin/turbo"}
+"""Where the native program is of those whose script in .bin starts Node first."""
 
 HOME = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".peers")
 
 
 def find(name: str) -> str | None:
     """The program of this peer, or None if it is not installed."""
-    if name == "turbo":
-        # The native binary: the script of this name in .bin starts Node first.
-        return next(iter(glob.glob(f"{HOME}/node_modules/@turbo/*/bin/turbo")), None)
+    if name in NATIVE:
+        return next(iter(glob.glob(f"{HOME}/node_modules/{NATIVE[name]}")), None)
     for place in (f"{HOME}/node_modules/.bin", os.path.dirname(sys.executable)):
         if os.access(os.path.join(place, name), os.X_OK):
             return os.path.join(place, name)

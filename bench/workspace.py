@@ -4,15 +4,16 @@
 
 The packages stand in layers; each depends on one to three packages of the layer before it.
 Each has ten small files in src/, `build` (after the builds it depends on; copies src/ together
-into dist/) and `test` (after its own build; does nothing). vx finds vx.toml files, turbo finds
-turbo.json and scripts, a bare watcher takes the list of `sources`. The tree is committed.
+into dist/), `test` (after its own build; does nothing) and `lint` (after nothing; does nothing).
+vx finds vx.toml files, turbo finds turbo.json and scripts, a bare watcher takes the list of
+`sources`; `configs.py` writes what others need. The tree is committed.
 """
 
 import json
 import os
 import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import measure
@@ -20,6 +21,10 @@ import measure
 BUILD = "mkdir -p dist && cat src/* > dist/out.txt"
 INPUTS = ["src/**", "package.json"]
 FILES = 10
+IGNORED = ["node_modules", "dist", ".turbo", ".vx", ".nx", ".wireit", ".moon/cache", ".moon/docker"]
+
+Configure = Callable[[str, Mapping[str, Sequence[str]]], None]
+"""Called with the root, and for each package what it depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,10 @@ class Made:
 
 
 def graph(packages: int, seed: int) -> dict[str, list[str]]:
-    """Package name -> names it depends on; ten layers for a hundred packages."""
+    """Package name -> names it depends on; ten layers for a hundred packages, at most a hundred."""
     chance = random.Random(seed)
-    size = max(1, packages // max(1, round(packages**0.5)))
+    layers = min(100, max(round(packages**0.5), packages // 10))
+    size = max(1, packages // layers)
     names = [f"p{i:04}" for i in range(packages)]
     depends: dict[str, list[str]] = {}
     for i, name in enumerate(names):
@@ -50,12 +56,18 @@ def graph(packages: int, seed: int) -> dict[str, list[str]]:
 
 
 def make(
-    root: str, packages: int, build: str = BUILD, grants: Sequence[str] | None = None, seed: int = 1
+    root: str,
+    packages: int,
+    build: str = BUILD,
+    grants: Sequence[str] | None = None,
+    seed: int = 1,
+    configure: Configure | None = None,
 ) -> Made:
     """Write the workspace into a new directory.
 
     `grants` are further directories that the build may write to when vx sandboxes the tasks;
-    None leaves them unconfined.
+    None leaves them unconfined. `configure` writes what another tool needs before the tree is
+    committed.
     """
     depends = graph(packages, seed)
     for name, names in depends.items():
@@ -63,13 +75,16 @@ def make(
     tasks = {
         "build": {"dependsOn": ["^build"], "inputs": INPUTS, "outputs": ["dist/**"]},
         "test": {"dependsOn": ["build"], "inputs": INPUTS, "outputs": []},
+        "lint": {"inputs": INPUTS, "outputs": []},
     }
     manifest = {"name": "root", "private": True, "workspaces": ["packages/*"]}
     # turbo wants to know the package manager's version, and a lock file.
     write(f"{root}/package.json", json.dumps(manifest | {"packageManager": "npm@11.0.0"}))
     write(f"{root}/package-lock.json", json.dumps(_lock(manifest, depends)))
     write(f"{root}/turbo.json", json.dumps({"tasks": tasks}))
-    write(f"{root}/.gitignore", "node_modules\ndist\n.turbo\n.vx\n")
+    write(f"{root}/.gitignore", "".join(f"{name}\n" for name in IGNORED))
+    if configure is not None:
+        configure(root, depends)
     commit(root)
     leaf = next(reversed(depends))
     return Made(
@@ -84,7 +99,7 @@ def _package(
         "name": name,
         "version": "1.0.0",
         "private": True,
-        "scripts": {"build": build, "test": "true"},
+        "scripts": {"build": build, "test": "true", "lint": "true"},
         "dependencies": dict.fromkeys(depends, "*"),
     }
     write(f"{directory}/package.json", json.dumps(manifest))
@@ -93,9 +108,11 @@ def _package(
         writable = json.dumps(["dist/", *grants])
         sandbox = f'sandbox = {{ allow = {{ read = ["."], write = {writable} }} }}\n'
     config = (
-        _task("build", build, "^build", ["dist/**"])
+        _task("build", build, ["^build"], ["dist/**"])
         + sandbox
-        + _task("test", "true", "build", [])
+        + _task("test", "true", ["build"], [])
+        + sandbox
+        + _task("lint", "true", [], [])
         + sandbox
     )
     write(f"{directory}/vx.toml", config)
@@ -105,11 +122,11 @@ def _package(
         write(f"{directory}/src/m{i}.js", "// 0\n" + "".join(lines))
 
 
-def _task(name: str, command: str, after: str, outputs: list[str]) -> str:
+def _task(name: str, command: str, after: list[str], outputs: list[str]) -> str:
     return (
         f"[tasks.{name}]\n"
         f"command = {json.dumps(command)}\n"
-        f"depends_on = {json.dumps([after])}\n"
+        f"depends_on = {json.dumps(after)}\n"
         f"cache = {{ inputs = {json.dumps(INPUTS)}, outputs = {json.dumps(outputs)} }}\n"
     )
 
