@@ -155,7 +155,9 @@ class Workspace:
 
     `root` is absolute and real (no link in it). `projects` is keyed by name; `root_project`
     names the one whose `dir` is "". `config_files` are all files whose content made this
-    value (configs, manifests, workspace files), so that a watch knows what to re-read.
+    value (configs, manifests, workspace files), also some that are not there but would count, so
+    that a watch knows what to re-read; `config_directories` are those whose names, and
+    `config_names` the variables whose values had a say in it.
     `member_parents` are the directories in which a member may appear or vanish. `cache_dir` is
     None for the usual place, "shared", or a path as the config has it.
     """
@@ -170,6 +172,8 @@ class Workspace:
     affected_base: str | None = None
     cache_dir: str | None = None
     cache_retention: Retention = Retention()
+    config_directories: tuple[str, ...] = ()
+    config_names: tuple[str, ...] = ()
 
     @property
     def secrets(self) -> frozenset[str]:

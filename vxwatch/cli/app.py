@@ -77,6 +77,9 @@ def _selection(command: Any) -> Any:
             help="Whether the cache is read, written, or both; default: both.",
         ),
         CACHE_DIR,
+        click.option(
+            "--frozen", is_flag=True, help="Take what config programs evaluate to from vx.lock."
+        ),
         click.argument("words", nargs=-1, metavar="TASK... [-- ARGS]", type=click.UNPROCESSED),
     )
     for option in reversed(options):
@@ -178,6 +181,14 @@ def watch(ctx: click.Context, /, **given: Any) -> int:
     from vxwatch.cli.sessions import begin
 
     return begin("watch", forwarded=ctx.meta["vx.forwarded"], keep_going="deps-ok", **given)
+
+
+@vx.command()
+def lock() -> int:
+    """Write what config programs evaluate to into vx.lock, for runs with --frozen."""
+    from vxwatch.cli.lock import write_lock
+
+    return write_lock()
 
 
 FORMAT = click.option(

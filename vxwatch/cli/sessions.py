@@ -137,6 +137,7 @@ def _options(
         cache=_caching(given),
         cache_dir=given_place(given.get("cache_dir")),
         learn=given.get("learn", False),
+        frozen=given["frozen"],
     )
 
 

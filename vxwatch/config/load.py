@@ -9,8 +9,9 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from vxwatch.config.faults import At, Faults
@@ -24,12 +25,16 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file. `at` is where in it the config stands: `("tool", "vx")` in a manifest."""
+    """A parsed file. `at` is where in it the config stands: `("tool", "vx")` in a manifest.
+
+    `lines` says where things stand in what is no TOML; equal texts mean equal values all the same.
+    """
 
     file: str
     text: str
-    raw: dict[str, Any]
+    raw: Any
     at: At = ()
+    lines: Mapping[At, int] | None = None
 
     def value(self, at: At = ()) -> Any:
         """What stands at a place of the config, which must exist."""
@@ -37,6 +42,11 @@ class Document:
         for step in (*self.at, *at):
             found = found[step]
         return found
+
+    def places(self) -> Callable[[At], int]:
+        """What tells the line of a place, or of the nearest thing around it that has one; else 0."""
+        known = self.lines
+        return Lines(self.text).of if known is None else partial(_line, known)
 
 
 class Reader:
@@ -56,7 +66,7 @@ class Reader:
     def text(self, file: str) -> str | None:
         """The content of a file, or None if it is not there or cannot be read."""
         try:
-            content = _content(f"{self.root}/{file}")
+            content = content_of(f"{self.root}/{file}")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -84,6 +94,10 @@ class Reader:
                 return None
         return Document(file, text, raw, at)
 
+    def looked_at(self, files: Iterable[str]) -> None:
+        """Note files that have a say in the config, also those that are not there but would."""
+        self.files += [file for file in files if file not in self.files]
+
     def problem(self, file: str, line: int, message: str, hint: str = "") -> None:
         """Note that something is wrong with a file as a whole."""
         self.problems.append(Problem(file, line, "", message, hint))
@@ -106,15 +120,21 @@ class Reader:
 
     def note(self, document: Document, faults: Faults) -> None:
         """Turn faults of the config in a document into problems with lines."""
-        lines = Lines(document.text) if faults.found else None
+        line_of = document.places() if faults.found else None
         for at, message, hint in faults.found:
             place = (*document.at, *at)
-            line = lines.of(place) if lines else 0
+            line = line_of(place) if line_of else 0
             self.problems.append(Problem(document.file, line, dotted(place), message, hint))
 
 
-def _content(path: str) -> bytes:
-    """The bytes of a regular file; opening anything else could wait for ever."""
+def _line(known: Mapping[At, int], at: At) -> int:
+    while at and at not in known:
+        at = at[:-1]
+    return known.get(at, 0)
+
+
+def content_of(path: str) -> bytes:
+    """The bytes of a regular file; opening anything else could wait for ever. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

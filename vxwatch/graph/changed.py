@@ -8,13 +8,13 @@ from vxwatch.model import TaskId, Workspace
 
 
 def changed_tasks(
-    workspace: Workspace, graph: Graph, paths: Collection[str], *, settings: str
+    workspace: Workspace, graph: Graph, paths: Collection[str], *, shared: Collection[str]
 ) -> frozenset[TaskId]:
     """The tasks that a change of these paths reaches, and all that depend on them.
 
-    A project's config concerns its tasks, the `settings` of the workspace all.
+    A project's config concerns its tasks, the `shared` ones all.
     """
-    if settings in paths:
+    if not set(shared).isdisjoint(paths):
         return frozenset(graph.order)
     touched = Affected(workspace, graph).touched(paths)
     projects = workspace.projects.values()

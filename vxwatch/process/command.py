@@ -5,6 +5,7 @@ a process group of its own, so that Ctrl-C on the terminal does not cut an answe
 ends when its input does, so that it cannot outlive vx.
 """
 
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,16 +26,35 @@ class Captured:
 
 
 def capture(
-    argv: Sequence[str], *, cwd: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    limit: float | None = None,
+    shown: bool = False,
 ) -> Captured:
-    """Run a helper to its end. One that cannot be started gives `NOT_FOUND` and the reason."""
+    """Run a helper to its end. One that cannot be started gives `NOT_FOUND` and the reason.
+
+    After `limit` seconds it is killed. `shown`: its standard error is ours.
+    """
     try:
         done = subprocess.run(
-            argv, cwd=cwd, input=stdin, env=env, capture_output=True, check=False, process_group=0
+            argv,
+            cwd=cwd,
+            input=stdin,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=None if shown else subprocess.PIPE,
+            check=False,
+            process_group=0,
+            timeout=limit,
         )
     except OSError as error:
         return Captured(NOT_FOUND, b"", str(error).encode())
-    return Captured(done.returncode, done.stdout, done.stderr)
+    except subprocess.TimeoutExpired:
+        return Captured(-signal.SIGKILL, b"", b"it took too long")
+    return Captured(done.returncode, done.stdout, done.stderr or b"")
 
 
 class ConversationError(Exception):

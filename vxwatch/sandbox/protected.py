@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from vxwatch.sandbox.paths import inside, inside_any
 from vxwatch.sandbox.places import follow, lies, listing
-from vxwatch.workspace.manifests import CONFIG, NPM, PNPM, PYTHON, SETTINGS
+from vxwatch.workspace.manifests import NAMES
 
-CONFIGS = (NPM, PNPM, PYTHON, CONFIG, SETTINGS)
+CONFIGS = tuple(sorted(NAMES))
 """Names under which vx finds projects and tasks."""
 
 OBEYED = (
@@ -51,7 +51,7 @@ class Territory:
 
     `writes` are the granted paths, `root` is the workspace's, `projects` are the directories of
     it and of its members, `home` is the user's: the places where names count even before they
-    exist. `configs` are the files that vx has read, `repositories` git's directories.
+    exist. `configs` are the files that vx has read, or would if they were there, `repositories` git's directories.
     """
 
     writes: AbstractSet[str]
@@ -68,7 +68,7 @@ def protect(land: Territory) -> Protection:
     guard = _Guard(land.writes)
     for path in land.configs:
         if guard.reaches(path):
-            guard.path(path)
+            guard.path(path, watch=True)
     projects = set(filter(guard.reaches, land.projects))
     for project in projects:
         guard.project(project)

@@ -1,7 +1,8 @@
 """The files that decide what the workspace is, and whether one of them really changed.
 
 A hint that a path may have changed is held against the content last seen there. Files that do
-not exist yet count too: a member appears when its manifest does.
+not exist yet count too: a member appears when its manifest does. Of a directory that counts, the
+content is the names in it.
 """
 
 import os
@@ -9,10 +10,7 @@ from collections.abc import Collection, Iterable
 
 import xxhash
 
-NAMES = frozenset(
-    {"package.json", "pnpm-workspace.yaml", "pyproject.toml", "vx.toml", "vx.workspace.toml"}
-)
-"""Names under which a file can be a config or a manifest."""
+from vxwatch.workspace.manifests import NAMES
 
 _SLACK = 20_000_000
 """Nanoseconds by which a file system's clock may be behind ours."""
@@ -44,13 +42,16 @@ class ConfigFiles:
 
     def changed(self, hints: Collection[str]) -> frozenset[str]:
         """The config files at or below the hinted paths whose content is another one now."""
-        candidates = {
-            path for path in hints if path in self._seen or os.path.basename(path) in NAMES
-        }
+        candidates = {path for path in hints if self.counts(path)}
+        candidates |= {os.path.dirname(path) for path in hints} & self._seen.keys()
         for path in hints:
             if path in self._directories:
                 candidates |= self._below(path)
         return frozenset(path for path in candidates if self._moved(path))
+
+    def counts(self, path: str) -> bool:
+        """Whether what is at the path decides what the workspace is, or would if it were there."""
+        return path in self._seen or os.path.basename(path) in NAMES
 
     def rescan(self, tree: str) -> frozenset[str]:
         """The same for every known config file in a directory ("" for the root)."""
@@ -80,8 +81,11 @@ class ConfigFiles:
         return before != after
 
     def _digest(self, path: str) -> str | None:
+        full = os.path.join(self._root, path)
         try:
-            with open(os.path.join(self._root, path), "rb") as file:
+            if os.path.isdir(full):
+                return "\0".join(sorted(os.listdir(full)))
+            with open(full, "rb") as file:
                 return xxhash.xxh3_128_hexdigest(file.read())
         except OSError:
             return None

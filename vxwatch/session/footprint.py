@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 from vxwatch.cache.walk import directories
 from vxwatch.workspace.git import Git, Ignores
-from vxwatch.workspace.manifests import CONFIG, NPM, PNPM, PYTHON, SETTINGS
+from vxwatch.workspace.manifests import NAMES
 from vxwatch.workspace.sources import sources
 
 if TYPE_CHECKING:
     from vxwatch.cache.files import FileIndex
     from vxwatch.model import Workspace
-
-_DECIDE = (SETTINGS, CONFIG, NPM, PNPM, PYTHON)
 
 
 def footprint(
@@ -41,6 +39,7 @@ def footprint(
     places = directories(root, ignored)
     return {
         *workspace.config_files,
+        *workspace.config_directories,
         *_deciding(directory),
         *projects,
         *workspace.member_parents,
@@ -53,7 +52,7 @@ def footprint(
 def _deciding(directory: str) -> Iterator[str]:
     """What would make another directory the root of the workspace, if it were there."""
     while True:
-        yield from (os.path.join(directory, name) for name in _DECIDE)
+        yield from (os.path.join(directory, name) for name in NAMES)
         if directory == "/":
             return
         directory = os.path.dirname(directory)

@@ -11,7 +11,7 @@ from vxwatch.graph.changed import changed_tasks
 from vxwatch.graph.tasks import Graph, plan
 from vxwatch.workspace.changes import Changes
 from vxwatch.workspace.discover import find_root, load_workspace
-from vxwatch.workspace.manifests import SETTINGS
+from vxwatch.workspace.manifests import NAMES, PROGRAM_SETTINGS, SETTINGS
 from vxwatch.workspace.ports import refuse_shared_ports
 from vxwatch.workspace.select import Selection, project_at, select
 
@@ -31,6 +31,7 @@ class Options:
     leaves out what the requested tasks depend on. `directory` is absolute and real; `grace`, `quiet` in seconds; `concurrency` None for what
     the workspace or the machine says. `cache`: "renew" runs every task and saves what it makes,
     "read" saves nothing, "off" neither uses nor saves anything. `on_busy`: what becomes of a running task whose inputs move. `learn`: find out what the requested task needs.
+    `frozen`: programs among the configs have the values that `vx.lock` has.
     """
 
     verb: Literal["run", "watch"]
@@ -50,6 +51,7 @@ class Options:
     cache: Literal["use", "renew", "read", "off"] = "use"
     cache_dir: str | None = None
     learn: bool = False
+    frozen: bool = False
 
     @property
     def command(self) -> str:
@@ -100,7 +102,7 @@ def make_plan(
     With `root`, another workspace than that one is refused.
     """
     since = time.time_ns()
-    workspace = load_workspace(_root(options.directory, root))
+    workspace = load_workspace(_root(options.directory, root), frozen=options.frozen)
     try:
         selection = _select(workspace, options, options.names)
     except UserError:
@@ -140,7 +142,7 @@ def _affected(
 ) -> "tuple[TaskId, ...]":
     """Those of the named tasks that a change since the base reaches."""
     paths = Changes(workspace.root).since_base(base or workspace.affected_base, os.environ)
-    reached = changed_tasks(workspace, graph, paths, settings=SETTINGS)
+    reached = changed_tasks(workspace, graph, paths, shared=_shared(workspace))
     return tuple(task for task in named if task in reached)
 
 
@@ -201,10 +203,16 @@ def _select(workspace: "Workspace", options: Options, names: tuple[str, ...]) ->
     )
 
 
+def _shared(workspace: "Workspace") -> set[str]:
+    """The files that concern all projects: settings, and what programs among the configs read."""
+    read = {path for path in workspace.config_files if os.path.basename(path) not in NAMES}
+    return {SETTINGS, PROGRAM_SETTINGS, *read}
+
+
 def _changed_projects(workspace: "Workspace", commit: str) -> set[str]:
     """The projects in whose directories a file differs from a commit."""
     paths = Changes(workspace.root).since(commit)
-    if SETTINGS in paths:
+    if not _shared(workspace).isdisjoint(paths):
         return set(workspace.projects)
     found = (project_at(workspace, path.rpartition("/")[0]) for path in paths)
     return {project.name for project in found if project is not None}

@@ -88,6 +88,7 @@ class Warm:
         if paths is None:
             return
         names = {name for task in tasks for name in task.input_env}
+        names.update(self._plan.workspace.config_names)
         # It spares time and nothing else.
         with contextlib.suppress(OSError):
             prove(

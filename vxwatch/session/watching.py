@@ -20,7 +20,7 @@ from vxwatch.errors import UserError
 from vxwatch.events import Notice, Refused, RunStarted, Watching
 from vxwatch.graph.places import Owners
 from vxwatch.session.again import Again
-from vxwatch.session.configs import NAMES, ConfigFiles
+from vxwatch.session.configs import ConfigFiles
 from vxwatch.session.cycle import Cycle
 from vxwatch.session.planning import Plan, make_plan
 from vxwatch.session.race import race
@@ -30,7 +30,7 @@ from vxwatch.watch.loop import ChangeFeed
 
 if TYPE_CHECKING:
     from vxwatch.graph.affected import Touched
-    from vxwatch.model import TaskId
+    from vxwatch.model import TaskId, Workspace
     from vxwatch.session.session import Session
 
 RULES = ".gitignore"
@@ -48,7 +48,7 @@ class Watch:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._number = 0
-        self._configs = ConfigFiles(session.workspace.root, session.workspace.config_files)
+        self._configs = ConfigFiles(session.workspace.root, _configs(session.workspace))
         self._territory = Territory(session.plan, session.affected, session.ignores)
         self._owners = Owners(session.workspace.projects.values())
         self._feed = self._open_feed()
@@ -164,11 +164,8 @@ class Watch:
     def _held(self) -> "dict[str, TaskId]":
         root = self._session.workspace.root
         held = self._session.sandbox.held().items()
-        return {
-            os.path.relpath(path, root): task
-            for path, task in held
-            if os.path.basename(path) in NAMES and os.path.lexists(path)
-        }
+        there = {os.path.relpath(path, root): task for path, task in held if os.path.lexists(path)}
+        return {path: task for path, task in there.items() if self._configs.counts(path)}
 
     def _look(self, look: Callable[[], frozenset[str]], configs: frozenset[str]) -> frozenset[str]:
         """What changed; what cannot be judged now is covered by loading all anew with the next."""
@@ -331,7 +328,7 @@ class Watch:
                     lambda error: session.emit(Refused(error)),
                     session.workspace.root,
                 )
-                self._moved = self._configs.replace(plan.workspace.config_files, plan.since)
+                self._moved = self._configs.replace(_configs(plan.workspace), plan.since)
                 await session.replace(plan)
                 if not self._moved:
                     break
@@ -408,3 +405,8 @@ class Watch:
 
     def _note(self, text: str, hint: str = "") -> None:
         self._session.emit(Notice(text, hint))
+
+
+def _configs(workspace: "Workspace") -> tuple[str, ...]:
+    """All that decides what the workspace is."""
+    return (*workspace.config_files, *workspace.config_directories)

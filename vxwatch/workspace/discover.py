@@ -2,7 +2,8 @@
 
 Promises that a `Workspace` it returns is whole and checked: one fault in any config, manifest
 or dependency means `ConfigError` with every fault of every file, never a workspace with a part
-left out. Runs nothing that a repository brings along.
+left out. Runs nothing that a repository brings along but configs that are programs, and those
+only to load the workspace.
 """
 
 import os
@@ -12,20 +13,30 @@ from vxwatch.config.load import Reader
 from vxwatch.errors import ConfigError, UserError
 from vxwatch.model import Workspace
 from vxwatch.workspace.loading import load
-from vxwatch.workspace.manifests import CONFIG, PNPM, PYTHON, SETTINGS, read_place, read_pnpm, table
+from vxwatch.workspace.manifests import (
+    CONFIG,
+    PNPM,
+    PROGRAM,
+    PROGRAM_SETTINGS,
+    PYTHON,
+    SETTINGS,
+    read_place,
+    read_pnpm,
+    table,
+)
 from vxwatch.workspace.members import is_member
 
 
 def find_root(start: str) -> str:
     """The real path of the workspace that a directory belongs to.
 
-    That is the nearest directory at or above `start` with a `vx.workspace.toml`, or with a
+    That is the nearest directory at or above `start` with workspace settings, or with a
     package manager's workspace of which `start` is part; else the nearest one with a config.
     Raises `UserError` if there is none, `ConfigError` if a file that decides it is broken.
     """
     start = os.path.realpath(start)
     for directory in _upward(start):
-        if os.path.lexists(f"{directory}/{SETTINGS}") or _is_part(start, directory):
+        if _lies(directory, SETTINGS, PROGRAM_SETTINGS) or _is_part(start, directory):
             return directory
     for directory in _upward(start):
         if _has_config(directory):
@@ -37,12 +48,13 @@ def find_root(start: str) -> str:
     )
 
 
-def load_workspace(root: str) -> Workspace:
+def load_workspace(root: str, *, frozen: bool = False) -> Workspace:
     """Everything that configs and manifests below a root say. `root` is absolute and real.
 
-    Raises `ConfigError` with all faults of all files.
+    `frozen` takes the values of programs from `vx.lock`, and refuses others. Raises
+    `ConfigError` with all faults of all files.
     """
-    return load(root)
+    return load(root, frozen=frozen)
 
 
 def _upward(directory: str) -> Iterator[str]:
@@ -84,12 +96,16 @@ def _decides(reader: Reader, file: str) -> bool:
     return file == PNPM or "workspace" in (Reader(reader.root).text(file) or "")
 
 
+def _lies(directory: str, *names: str) -> bool:
+    return any(os.path.lexists(f"{directory}/{name}") for name in names)
+
+
 def _is_project(directory: str) -> bool:
     return read_place(Reader(directory), "") is not None
 
 
 def _has_config(directory: str) -> bool:
-    if os.path.lexists(f"{directory}/{CONFIG}"):
+    if _lies(directory, CONFIG, PROGRAM):
         return True
     reader = Reader(directory)
     text = reader.text(PYTHON) or ""

@@ -7,6 +7,8 @@ outputs only when all tasks are sound.
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
 
 from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
@@ -19,19 +21,31 @@ from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
 from vxwatch.model import Project, Retention, Task, Workspace
 from vxwatch.workspace.dependencies import npm_needs, python_needs, resolve
+from vxwatch.workspace.evaluation import Evaluation
 from vxwatch.workspace.git import Git
-from vxwatch.workspace.manifests import SETTINGS, Place, read_place, read_pnpm
+from vxwatch.workspace.manifests import PROGRAM_SETTINGS, SETTINGS, Place, read_place, read_pnpm
 from vxwatch.workspace.members import Members, find_members
 from vxwatch.workspace.outputs import check_outputs
 
 Named = Mapping[str, Place]
 
 
-def load(root: str) -> Workspace:
-    """The whole workspace below an absolute real path; `ConfigError` with every fault."""
-    reader = Reader(root)
-    shared, settings = _settings(reader)
-    members, places = _places(reader, settings)
+def load(root: str, *, frozen: bool = False) -> Workspace:
+    """The whole workspace below an absolute real path; `ConfigError` with every fault.
+
+    `frozen`: programs have the values that `vx.lock` has.
+    """
+    with closing(Evaluation(Reader(root), frozen=frozen)) as evaluation:
+        return assemble(evaluation)
+
+
+def assemble(evaluation: Evaluation) -> Workspace:
+    """The same, with programs evaluated as that does it."""
+    reader = evaluation.reader
+    root = reader.root
+    shared, settings = _settings(evaluation)
+    members, places = _places(evaluation, settings)
+    evaluation.end()
     named = _named(reader, places)
     known = not reader.problems
     needed = _dependencies(named)
@@ -42,6 +56,8 @@ def load(root: str) -> Workspace:
         projects=projects,
         root_project=next((p.name for p in projects.values() if not p.dir), None),
         config_files=tuple(reader.files),
+        config_directories=tuple(evaluation.directories),
+        config_names=tuple(evaluation.names),
         member_parents=members.parents,
         concurrency=_concurrency(settings),
         timeout=settings.timeout,
@@ -58,10 +74,15 @@ def load(root: str) -> Workspace:
     return workspace
 
 
-def _settings(reader: Reader) -> tuple[Document | None, Settings]:
-    document = reader.toml(SETTINGS)
-    if document is None:
+def _settings(evaluation: Evaluation) -> tuple[Document | None, Settings]:
+    reader = evaluation.reader
+    found = (reader.toml(SETTINGS), evaluation.document(PROGRAM_SETTINGS))
+    documents = [document for document in found if document]
+    if not documents:
         return None, Settings()
+    document, *others = documents
+    if others:
+        _refuse_second(reader, others[0], f"{SETTINGS} configures this workspace too")
     settings = reader.checked(document, read_settings)
     reader.checked(document, lambda _, faults: _check_members(reader.root, settings, faults))
     return document, settings
@@ -78,15 +99,22 @@ def _check_members(root: str, settings: Settings, faults: Faults) -> None:
             faults.add(("members", i), f'"{pattern}": no such directory')
 
 
-def _places(reader: Reader, settings: Settings) -> tuple[Members, list[Place]]:
+def _places(evaluation: Evaluation, settings: Settings) -> tuple[Members, list[Place]]:
     """The root, if it is a project, and the members in the order of their directories."""
+    reader = evaluation.reader
     top = read_place(reader, "")
     patterns = settings.members
     if patterns is None:
         patterns = (*((top and top.members) or ()), *(read_pnpm(reader) or ()))
     members = find_members(reader.root, patterns)
     below = [read_place(reader, directory) for directory in members.directories if directory]
-    return members, [place for place in (top, *below) if place]
+    return members, [_evaluated(evaluation, place) for place in (top, *below) if place]
+
+
+def _evaluated(evaluation: Evaluation, place: Place) -> Place:
+    """The place with the value of its program as a config, if it has one."""
+    document = evaluation.document(place.program) if place.program else None
+    return replace(place, configs=(*place.configs, document)) if document else place
 
 
 def _named(reader: Reader, places: Iterable[Place]) -> dict[str, Place]:
@@ -130,13 +158,8 @@ def _project(configs: Configs, name: str, place: Place, dependencies: tuple[str,
         tasks = make_tasks(name, configs.tasks(config))
         tags = configs.reader.checked(config, read_tags)
     for other in place.configs[1:]:
-        faults = Faults()
-        faults.add(
-            (),
-            f"{config.file if config else ''} configures this project too",
-            "keep one of the two",
-        )
-        configs.reader.note(other, faults)
+        first = config.file if config else ""
+        _refuse_second(configs.reader, other, f"{first} configures this project too")
     return Project(
         name=name,
         dir=place.directory,
@@ -146,6 +169,12 @@ def _project(configs: Configs, name: str, place: Place, dependencies: tuple[str,
         tasks=tasks,
         tags=tags,
     )
+
+
+def _refuse_second(reader: Reader, document: Document, message: str) -> None:
+    faults = Faults()
+    faults.add((), message, "keep one of the two")
+    reader.note(document, faults)
 
 
 def _concurrency(settings: Settings) -> int | None:

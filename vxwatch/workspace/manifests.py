@@ -2,10 +2,11 @@
 
 Reads `package.json`, `pyproject.toml`, `vx.toml` of one directory, and `pnpm-workspace.yaml`.
 Takes from them names, needs and workspace members; never judges what only the package manager
-has to understand.
+has to understand, and evaluates no program.
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +19,15 @@ from vxwatch.workspace.dependencies import normal
 
 CONFIG = "vx.toml"
 SETTINGS = "vx.workspace.toml"
+PROGRAM = "vx.config.py"
+PROGRAM_SETTINGS = "vx.workspace.py"
+LOCK = "vx.lock"
 NPM = "package.json"
 PYTHON = "pyproject.toml"
 PNPM = "pnpm-workspace.yaml"
+
+NAMES = frozenset({CONFIG, SETTINGS, PROGRAM, PROGRAM_SETTINGS, LOCK, NPM, PYTHON, PNPM})
+"""Names under which a file can be a config or a manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,7 @@ class Place:
     `name` is None where no manifest gives one; `aliases` are other spellings of it. `package`
     and `pyproject` are the parsed manifests, empty where there is none. `members` are the
     workspace globs in them, None if they have none. `configs` holds no more
-    than one document in a valid workspace.
+    than one document in a valid workspace; `program` is the file of a config that is one.
     """
 
     directory: str
@@ -41,6 +48,7 @@ class Place:
     pyproject: Mapping[str, Any]
     members: tuple[str, ...] | None
     configs: tuple[Document, ...]
+    program: str | None = None
 
     @property
     def config(self) -> Document | None:
@@ -56,7 +64,9 @@ def read_place(reader: Reader, directory: str) -> Place | None:
     pyproject = reader.toml(prefix + PYTHON, place_in(PYTHON))
     config = reader.toml(prefix + CONFIG)
     read = reader.files[before:]
-    if not read:
+    program = prefix + PROGRAM
+    has_program = os.path.lexists(f"{reader.root}/{program}")
+    if not read and not has_program:
         return None
     python: Mapping[str, Any] = pyproject.raw if pyproject else {}
     names = [_text(package.get("name")), _text(table(python, "project").get("name"))]
@@ -70,6 +80,7 @@ def read_place(reader: Reader, directory: str) -> Place | None:
         pyproject=python,
         members=_members(reader, prefix, package, python),
         configs=tuple(document for document in (config, own) if document),
+        program=program if has_program else None,
     )
 
 
