@@ -16,6 +16,7 @@ server must restart; that is its fingerprint's business.
 """
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,16 +24,13 @@ from typing import TYPE_CHECKING
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, ServerExited, ServerReady, TaskEnded
-from vxwatch.process.ports import holder
-from vxwatch.sandbox.carrier import Bridge
-from vxwatch.sandbox.listeners import somebody_listens
 from vxwatch.session.backoff import LONGEST, Backoff
 from vxwatch.session.life import Life
+from vxwatch.session.ports import HostPorts, urls
 from vxwatch.session.race import race
-from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
-    from vxwatch.model import Port, Task
+    from vxwatch.model import Task
     from vxwatch.session.session import Session
 
 
@@ -60,7 +58,7 @@ class Server:
         self._restarts = 0
         self._was_up = False
         self._told_kept = False
-        self._bridge: Bridge | None = None
+        self._ports = HostPorts(session)
         self._backoff = Backoff()
         self._pausing: asyncio.Task[None] | None = None
         self._patience = 0.0
@@ -135,12 +133,11 @@ class Server:
         life = self._life
         if life is not None and not life.gone.is_set():
             life.asked = True
-            if self._bridge is not None:
-                await self._bridge.pause()
+            await self._ports.pause()
             life.end()
             await life.gone.wait()
         if for_good:
-            await self._close_bridge()
+            await self._ports.give_back()
 
     async def gone(self) -> None:
         """Wait until nothing of it lives."""
@@ -181,11 +178,9 @@ class Server:
             return Outcome(wish.task.id, "failed", code, detail=detail)
         self._patience = asyncio.get_running_loop().time() + wish.task.persistent.ready_timeout
         await self.end(for_good=False)
-        if _bindings(wish.task) != _bindings(self.task):
-            await self._close_bridge()
-        self.task = wish.task
         if self._latest() is not wish:
             return Outcome(wish.task.id, "aborted")
+        self.task = wish.task
         return await self._start(wish, alone=False)
 
     async def _keep(self, life: Life, wish: _Wish) -> Outcome:
@@ -209,10 +204,13 @@ class Server:
         """Begin a life; `alone`: no cycle is there that tells how it comes up."""
         begun = asyncio.get_running_loop().time()
         try:
-            self._refuse_a_stranger()
-            await self._open_bridge()
+            await self._ports.take(wish.task)
         except UserError as error:
-            return Outcome(self.task.id, "failed", detail=error.message, hint=error.hint)
+            return Outcome(wish.task.id, "failed", detail=error.message, hint=error.hint)
+        if self._latest() is not wish:
+            if self._latest() is None:
+                await self._ports.give_back()
+            return Outcome(wish.task.id, "aborted")
         life = self._life = Life(self._session, self.task, wish.fingerprint)
         self._session.group.create_task(self._live(life, alone=alone))
         try:
@@ -227,22 +225,22 @@ class Server:
     async def _live(self, life: Life, *, alone: bool) -> None:
         """Own one life."""
         try:
-            await life.run(self._bridge, partial(self._on_ready, restarted=self._was_up))
+            await life.run(self._ports.bridge, partial(self._on_ready, restarted=self._was_up))
         finally:
             await self._gone(life, alone=alone)
 
     def _on_ready(self, *, restarted: bool) -> None:
         self._was_up = True
-        self._session.emit(ServerReady(self.task.id, self.urls(), restarted))
+        self._session.emit(ServerReady(self.task.id, urls(self.task), restarted))
         self._session.server_ready(self.task.id)
 
     async def _gone(self, life: Life, *, alone: bool) -> None:
         pause = self._pause_after(life)
-        out = self._bridge and self._bridge.detach(self._session.grace(self.task))
+        out = self._ports.detach(self._session.grace(self.task))
         if not life.asked and pause is None and self._wish is self._current:
             self._session.reloads.down(self.task.id, _how(life))
             # Nothing is being written out yet, so this does not wait.
-            await self._close_bridge()
+            await self._ports.give_back()
         if pause is not None and not life.ready:
             life.outcome = replace(life.outcome, hint=_again(pause))
         life.gone.set()
@@ -291,14 +289,15 @@ class Server:
         """Start it once more, after the pause; clients wait for that as long as is bearable."""
         wish, session = self._wish, self._session
         if asyncio.get_running_loop().time() + pause > self._patience:
-            await self._close_bridge()
+            await self._ports.give_back()
         await asyncio.sleep(pause)
-        self._pausing = None
+        self._pausing, started = None, time.time_ns()
         async with self._turn:
             if wish is None or self._wish is not wish:
                 return
             outcome = await self._start(wish, alone=True)
         session.memory.record(outcome)
+        session.caching.ended(outcome, started)
         if outcome.status == "failed" and self._pausing is None:
             session.emit(TaskEnded(outcome))
             session.server_exited.set()
@@ -307,39 +306,6 @@ class Server:
         if self._pausing is not None:
             self._pausing.cancel()
             self._pausing = None
-
-    def urls(self) -> tuple[str, ...]:
-        """Where a browser finds it."""
-        return tuple(f"http://localhost:{port}" for port, _ in host_ports(self.task))
-
-    def _refuse_a_stranger(self) -> None:
-        """An unconfined server shares our ports: who listens there already would pass for it."""
-        assert self.task.persistent is not None
-        port = self.task.persistent.ready_port
-        if self.task.sandbox is None and port is not None and somebody_listens(port):
-            who = holder(port)
-            by = f" by {who[1]} (pid {who[0]})" if who else ""
-            raise UserError(
-                "port-taken",
-                f"port {port} is in use{by}",
-                "end what holds it, or give the server another port",
-            )
-
-    async def _open_bridge(self) -> None:
-        sandbox, persistent = self.task.sandbox, self.task.persistent
-        if self._bridge is not None or sandbox is None or not sandbox.local_binding:
-            return
-        if persistent and persistent.live_reload and self._session.options.verb == "watch":
-            self._bridge = await self._session.reloads.bridge(self.task)
-            return
-        bridge = Bridge(self._session.nursery, sandbox.local_binding)
-        bridge.open()
-        self._bridge = bridge
-
-    async def _close_bridge(self) -> None:
-        bridge, self._bridge = self._bridge, None
-        if bridge is not None:
-            await bridge.close()
 
 
 def _fits(life: Life, wish: _Wish) -> bool:
@@ -352,9 +318,3 @@ def _again(pause: float) -> str:
 
 def _how(life: Life) -> str:
     return f"ended with exit {life.exit_code}" if life.ready else f"failed: {life.outcome.detail}"
-
-
-def _bindings(task: "Task") -> "tuple[tuple[Port, ...], bool]":
-    """What its bridge is made for."""
-    live_reload = task.persistent is not None and task.persistent.live_reload
-    return task.sandbox.local_binding if task.sandbox else (), live_reload

@@ -308,6 +308,7 @@ class Session:
         """A server that was ready ended by itself; `for_good`: nothing starts it by itself."""
         outcome = Outcome(task, "failed" if code else "ran", code, detail="ended by itself")
         self.memory.record(outcome)
+        self.caching.ended(outcome, time.time_ns())
         if for_good:
             self.server_exited.set()
 
