@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import xxhash
 
-from vxwatch.cache.place import HOME, make
+from vxwatch.workspace.home import HOME, make
 
 NAME = "socket"
 _NEW = "new"
