@@ -49,6 +49,7 @@ ready_port = 5173
 ready_timeout = "1m"
 restart_on = ["vite.config.*"]
 restart_on_dependencies = true
+restart = "on-crash"
 stop_signal = "SIGQUIT"
 live_reload = true
 [tasks.dev.sandbox.allow]
@@ -126,7 +127,7 @@ def test_every_field_arrives() -> None:
         ),
     )
     assert tasks["dev"].persistent == Persistent(
-        "Local:", 5173, 60.0, ("vite.config.*",), True, "SIGQUIT", live_reload=True
+        "Local:", 5173, 60.0, ("vite.config.*",), True, "SIGQUIT", True, "on-crash"
     )
     assert tasks["dev"].sandbox == Sandbox(
         local_binding=(Port(5173, 5173), Port(9229, 9230)),
@@ -171,6 +172,18 @@ REFUSED_BY_BOTH = [
     (task("persistent.stop_signal = 'sigint'"), "stop_signal", "[did you mean SIGINT?]"),
     (task("persistent.stop_signal = 15"), "stop_signal", "found 15 [one of SIGTERM, SIGINT,"),
     (task("persistent.stop_signal = 'SIGKILL'"), "stop_signal", "that asks a program to end"),
+    (task("persistent.restart = 'on-crsh'"), "restart", "[did you mean on-crash?]"),
+    (task("persistent.restart = true"), "restart", "[one of never, on-change, on-crash]"),
+    (
+        task("persistent = { restart = 'never', restart_on = ['a'] }"),
+        "tasks.t.persistent.restart_on",
+        'nothing restarts a server with restart = "never" [leave one of them out]',
+    ),
+    (
+        task("persistent = { restart = 'never', restart_on_dependencies = true }"),
+        "tasks.t.persistent.restart_on_dependencies",
+        "nothing restarts",
+    ),
     (task("persistent.live_reload = 1"), "live_reload", "expected true or false, found 1"),
     (task("persistent.live_reload = true"), "live_reload", "only a server whose port vx carries"),
     (task("env.secret = 'A'"), "tasks.t.env.secret", '[write ["A"]]'),

@@ -128,6 +128,17 @@ _CACHE = Table(
     },
     rules={"minProperties": 1},
 )
+_NEVER_BUT: Schema = {
+    "properties": {"restart": {"const": "never"}},
+    "required": ["restart"],
+    "anyOf": [
+        {"properties": {"restart_on": {"minItems": 1}}, "required": ["restart_on"]},
+        {
+            "properties": {"restart_on_dependencies": {"const": True}},
+            "required": ["restart_on_dependencies"],
+        },
+    ],
+}
 _PERSISTENT = Table(
     {
         "ready_when": (
@@ -147,7 +158,8 @@ _PERSISTENT = Table(
             "what asks the server to end; default: the signal that ends vx, else SIGTERM",
         ),
         "live_reload": (Boolean(), "open pages of the server reload after each good cycle"),
-    }
+    },
+    rules={"not": _NEVER_BUT},
 )
 _INTERACTIVE = {"properties": {"interactive": {"const": True}}, "required": ["interactive"]}
 _RELOADING: Schema = {
@@ -270,6 +282,21 @@ WORKSPACE = Table(
                 }
             ),
             "what is removed from the cache at the end of a run",
+        ),
+        "rules": (
+            Table(
+                {
+                    "exclusive_outputs": (
+                        Boolean(),
+                        "no two tasks have outputs that meet, in whatever order; default true",
+                    ),
+                    "upfront_keys": (
+                        Boolean(),
+                        "no task takes in what one makes that it does not depend on; default false",
+                    ),
+                }
+            ),
+            "what is refused beyond what always is",
         ),
         "presets": (Named(_NAME, _PRESET), "task tables by name, which a task takes with extends"),
     }

@@ -64,7 +64,7 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
         for name, hint in (
             ("cache", "restart_on names the files that restart it"),
             ("timeout", "persistent.ready_timeout bounds the time until it is ready"),
-            ("retries", "the next change that it can be started for starts it again"),
+            ("retries", 'persistent.restart = "on-crash" starts it again'),
         ):
             if name in fields:
                 faults.add((*at, name), f"a persistent task has no {name}", hint)
@@ -77,6 +77,16 @@ def _check_together(fields: Fields, at: At, faults: Faults) -> None:
     _check_variables(fields.get("env", {}), (*at, "env"), faults)
     check_sandbox(fields, (*at, "sandbox"), faults)
     _check_live_reload(fields, (*at, "persistent", "live_reload"), faults)
+    _check_restart(fields.get("persistent", {}), (*at, "persistent"), faults)
+
+
+def _check_restart(persistent: Fields, at: At, faults: Faults) -> None:
+    if persistent.get("restart") != "never":
+        return
+    for name in ("restart_on", "restart_on_dependencies"):
+        if persistent.get(name):
+            message = 'nothing restarts a server with restart = "never"'
+            faults.add((*at, name), message, "leave one of them out")
 
 
 def _check_live_reload(fields: Fields, at: At, faults: Faults) -> None:
