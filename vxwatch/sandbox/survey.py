@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Literal
 
 from vxwatch.model import Project, Task, Workspace
+from vxwatch.process.tree import LaunchError
 from vxwatch.sandbox.grants import (
     Access,
     Grant,
@@ -71,12 +72,17 @@ def survey(
     temp: str,
     folded: AbstractSet[str] | None = None,
 ) -> Survey:
-    """Look at all that the sandbox of this task names. Raises `UserError` for a refused grant.
+    """Look at all that the sandbox of this task names.
 
+    Raises `UserError` for a refused grant, and `LaunchError` where there is no directory to run in.
     `home` is what `~` stands for; `temp` where the task's own temporary directory will be;
     `folded` names the projects whose keys the task's key folds, None where that does not count.
     """
-    return _Surveyor(task, workspace, home, folded).survey(temp)
+    surveyor = _Surveyor(task, workspace, home, folded)
+    if not os.path.isdir(surveyor.directory):
+        # The box would have one all the same, and placeholders would bring it back on the disk.
+        raise LaunchError(127, f"the working directory {surveyor.directory} does not exist")
+    return surveyor.survey(temp)
 
 
 class _Surveyor:
