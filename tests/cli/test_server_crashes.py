@@ -226,3 +226,16 @@ def test_a_server_that_never_restarts_can_be_told_otherwise(ws: Workspace) -> No
     assert ws.steps("web").count("start") == 2
     assert vx.stop() == 0
     ws.nothing_left()
+
+
+def test_the_end_of_a_run_repeats_the_last_words_of_the_server_that_crashed(ws: Workspace) -> None:
+    ws.server("a", "echo READY; sleep 1; echo why; exit 3", ready_line="READY")
+    noise = "i=0; while [ $i -lt 50 ]; do echo ending $i; i=$((i+1)); done"
+    ws.server("b", f"trap '{noise}; exit 0' TERM; echo READY; sleep 60 & wait", ready_line="READY")
+    done = ws.vx("run", "a", "b")
+    assert done.code == 3
+    said = done.text[done.text.index("✗ w#a failed") :].splitlines()
+    assert said == ["✗ w#a failed - ended by itself - exit code 3", "a | READY", "a | why"]
+    last = ws.vx("last").text
+    assert any(line.split()[:2] == ["w#a", "failed"] for line in last.splitlines()), last
+    ws.nothing_left()

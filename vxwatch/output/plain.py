@@ -34,6 +34,7 @@ from vxwatch.events import (
 from vxwatch.model import TaskId
 from vxwatch.output import diagnostics, text
 from vxwatch.output.kept import Kept
+from vxwatch.output.lastwords import LastWords
 from vxwatch.output.lines import Lines
 from vxwatch.output.style import Style
 from vxwatch.output.writer import Writer
@@ -75,6 +76,7 @@ class Plain:
         self._names: dict[TaskId, str] = {}
         self._parts: dict[Source, Lines] = {}
         self._unfinished: Source | None = None
+        self._last_words = LastWords()
         self._kept: dict[TaskId, Kept] = {}
         self._loud: set[TaskId] = set()
         self._at_line_start = True
@@ -163,6 +165,7 @@ class Plain:
         if not goes_on:
             self._fresh_line()
         if mode == "prefix":
+            self._last_words.add(source[0], data)
             prefix = self._prefix(source[0])
             data = (b"" if goes_on else prefix) + prefixed_within(data, prefix)
         self._raw(data, OUT)
@@ -272,6 +275,8 @@ class Plain:
         for result in event.outcomes:
             if result.status == "failed":
                 self._outcome(result)
+                # Others may have said much since, when they were ended.
+                self._whole((result.task, ""), self._last_words.of(result.task), "prefix")
 
     def _skipped(self, outcomes: Iterable[Outcome]) -> None:
         skipped = [result for result in outcomes if result.status == "skipped"]
