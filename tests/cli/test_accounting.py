@@ -114,6 +114,15 @@ def _account(ws: Workspace, vx: Background, clients: Clients, like: Account | No
         time.sleep(0.05)
 
 
+def _total(one: Account) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for held in one.held.values():
+        for kind, count in held.items():
+            name = "files" if kind.startswith("/") else kind
+            total[name] = total.get(name, 0) + count
+    return total
+
+
 @pytest.mark.soak
 def test_nothing_grows_with_cycles_and_no_client_of_a_server_notices_them(ws: Workspace) -> None:
     ports = _site(ws)
@@ -132,7 +141,8 @@ def test_nothing_grows_with_cycles_and_no_client_of_a_server_notices_them(ws: Wo
     print(
         f"{number} cycles, {clients.answers} answers, the slowest after {clients.slowest:.3f} s, "
         f"memory {before.memory >> 10} KiB then {after.memory >> 10} KiB, "
-        f"{sorted(after.processes.values())}, {sum(sum(h.values()) for h in after.held.values())} held"
+        f"{sorted(after.processes.values())}, "
+        f"held by vx and its helpers: {_total(before)}, then {_total(after)}"
     )
     assert vx.says(rf"^cycle {number - 1}: 3 ran, 0 failed") or number % 10 == 1
     assert clients.faults == []

@@ -17,7 +17,7 @@ class Backoff:
         """It ended after it was up for so many seconds, 0 if it never was; gives the pause."""
         if up >= STEADY:
             self._ends = 0
-        pause = min(FIRST * 2.0**self._ends, LONGEST)
+        pause = min(FIRST * 2.0 ** min(self._ends, 30), LONGEST)
         self._ends += 1
         return pause
 
