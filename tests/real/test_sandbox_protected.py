@@ -59,6 +59,7 @@ def test_a_name_that_is_granted_is_the_tasks(root: Path) -> None:
 
 def test_the_directory_of_vx_is_made_before_a_task_could(root: Path) -> None:
     assert names(root, land(root, "").made) == {".vx"}
+    assert ".vx" in names(root, land(root, "").fixed)
     (root / ".vx").mkdir()
     assert land(root, "").made == []
 

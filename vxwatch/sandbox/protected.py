@@ -77,7 +77,7 @@ def protect(land: Territory) -> Protection:
         for name in OBEYED:
             guard.path(f"{directory}/{name}", watch=directory in homes)
     if land.root in projects and lies(f"{land.root}/{OWN}") is None:
-        guard.found.made.append(f"{land.root}/{OWN}")
+        guard.make(f"{land.root}/{OWN}")
     if not land.git_config:
         for repository in filter(guard.reaches, land.repositories):
             guard.repository(repository)
@@ -115,6 +115,11 @@ class _Guard:
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             self.found.watched.append(path)
 
+    def make(self, directory: str) -> None:
+        """Fix a directory that is not there yet."""
+        self.found.made.append(directory)
+        self.found.fixed.append(directory)
+
     def project(self, project: str) -> None:
         """The names in a project by which vx and git find what it is."""
         for name in CONFIGS:
@@ -131,8 +136,7 @@ class _Guard:
         for name in dict.fromkeys((*_OF_GIT, *others)):
             path = f"{repository}/{name}"
             if name in _GIT_MADE and lies(path) is None and path not in self._writes:
-                self.found.made.append(path)
-                self.found.fixed.append(path)
+                self.make(path)
             else:
                 self.path(path, watch=True)
 
