@@ -269,3 +269,18 @@ def test_a_start_from_an_earlier_state_is_given_up(ws: Workspace) -> None:
     assert get(port) == "3"
     assert vx.stop() == 0
     ws.nothing_left()
+
+
+def test_a_server_whose_config_is_mended_while_it_starts_does_not_wait_for_its_time_to_be_over(
+    ws: Workspace,
+) -> None:
+    port = ws.port()
+    ws.server("web", ws.serve("web", port), ready_line="Reddy", ready_timeout="5m")
+    ws.task("use", 'echo run >> "$LOGS/use"', after=["web"])
+    vx = ws.watch("use")
+    ws.wait_steps("web", "listen", 1)
+    ws.server("web", ws.serve("web", port), ready_line="READY", ready_timeout="5m")
+    ws.wait_runs("use", 1, 20)
+    assert ws.steps("web") == ["start", "listen", "sig15", "clean", "start", "listen"]
+    assert vx.stop() == 0
+    ws.nothing_left()

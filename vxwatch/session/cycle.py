@@ -92,6 +92,14 @@ class Cycle:
                 self._session.memory.overtaken.add(task_id)
         self._ended.put_nowait(None)
 
+    def give_up_starts(self, projects: "Collection[str]") -> None:
+        """The config of these changed: wait for no start of theirs if nothing else is waited for."""
+        servers = self._session.servers
+        if self._running <= servers.keys():
+            for task_id in self._running:
+                if task_id.rpartition("#")[0] in projects:
+                    servers[task_id].give_up("")
+
     def _gave_up(self, task_id: "TaskId", paths: "Collection[str]") -> bool:
         """Give up the start of a server that begins from what is no longer there."""
         session = self._session

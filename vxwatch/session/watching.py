@@ -245,6 +245,9 @@ class Watch:
             # What is loaded anew when the cycle has ended is all of it.
             if not self._moved and not self._broken:
                 waiting = self._hand_over(cycle, waiting)
+            elif self._moved:
+                owners = map(self._owners.of, waiting)
+                cycle.give_up_starts({owner.name for owner in owners if owner is not None})
 
     def _hand_over(self, cycle: Cycle, changed: frozenset[str]) -> frozenset[str]:
         """Have the cycle take in what it can; what may be handed over later.
