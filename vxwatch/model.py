@@ -150,6 +150,18 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What a workspace refuses beyond what is always refused.
+
+    `exclusive_outputs`: outputs of two tasks that can meet, also where one runs after the other.
+    `upfront_keys`: inputs that another task makes, on which theirs does not depend.
+    """
+
+    exclusive_outputs: bool = True
+    upfront_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """Everything discovery and config loading found.
 
@@ -172,6 +184,7 @@ class Workspace:
     affected_base: str | None = None
     cache_dir: str | None = None
     cache_retention: Retention = Retention()
+    rules: Rules = Rules()
     config_directories: tuple[str, ...] = ()
     config_names: tuple[str, ...] = ()
 

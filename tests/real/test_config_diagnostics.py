@@ -76,6 +76,40 @@ CASES: Mapping[str, Mapping[str, str]] = {
         "vx.toml": task("all", timeout=30, env={"set": {"PORT": 80}}),
         "package.json": '{\n  "name": top\n}\n',
     },
+    "a preset that is not there": {
+        "vx.workspace.toml": "[presets.node]\ncommand = 'node'\n",
+        "vx.toml": "[tasks.all]\nextends = 'nod'\n",
+    },
+    "a preset that does not fit": {
+        "vx.workspace.toml": "[presets.node]\ncommand = 'node'\ncache.inputs = ['src/**']\n",
+        "vx.toml": "[tasks.all]\nextends = 'node'\npersistent = {}\n",
+    },
+    "a preset whose dependency is not there": {
+        "vx.workspace.toml": "[presets.node]\ncommand = 'node'\ndepends_on = ['bulid']\n",
+        "vx.toml": "[tasks.all]\nextends = 'node'\n" + task("build"),
+    },
+    "a preset whose outputs overlap": {
+        "vx.workspace.toml": "[presets.node]\ncommand = 'node'\ncache.outputs = ['dist/**']\n",
+        "vx.toml": "[tasks.all]\nextends = 'node'\n[tasks.more]\nextends = 'node'\n",
+    },
+    "presets in a circle": {
+        "vx.workspace.toml": "[presets.a]\nextends = 'b'\n[presets.b]\nextends = 'a'\n",
+        "vx.toml": "[tasks.all]\nextends = 'a'\n",
+    },
+    "outputs that overlap in an order": {
+        "vx.toml": task("all", cache={"outputs": ["dist/**"]}, depends_on=["more"])
+        + task("more", cache={"outputs": ["dist/sub/**"]})
+    },
+    "an input that another task makes": {
+        "vx.workspace.toml": "rules = { upfront_keys = true }\n",
+        "vx.toml": task("all", cache={"inputs": ["src/**"]})
+        + task("gen", cache={"inputs": ["schema/**"], "outputs": ["src/gen/**"]}),
+    },
+    "an error in a program": {"vx.config.py": "import nowhere\nconfig = {}\n"},
+    "a fault in a program": {
+        "vx.config.py": "config = {\n  'tasks': {\n    'all': {'comand': 'x'},\n  },\n}\n"
+    },
+    "a program beside data": {"vx.toml": task("all"), "vx.config.py": "config = {}\n"},
     "no such task": {"vx.toml": task("al")},
     "no config": {"package.json": "{}"},
 }

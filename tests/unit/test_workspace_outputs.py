@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vxwatch.model import Globs, Project, Task, Workspace
+from vxwatch.model import Globs, Project, Rules, Task, Workspace
 from vxwatch.workspace.outputs import check_outputs
 
 
@@ -25,13 +25,15 @@ def task(
     )
 
 
-def check(*tasks: Task, tracked: Sequence[str] = ()) -> list[tuple[str, str, str]]:
+def check(
+    *tasks: Task, tracked: Sequence[str] = (), rules: Rules | None = None
+) -> list[tuple[str, str, str]]:
     directories = {"root": "", "app": "apps/app", "lib": "apps/app/lib"}
     projects = {
         name: Project(name, at, None, "x", (), {t.name: t for t in tasks if t.project == name})
         for name, at in directories.items()
     }
-    workspace = Workspace("/w", projects, "root", ())
+    workspace = Workspace("/w", projects, "root", (), rules=rules or Rules())
     return [fault[:3] for fault in check_outputs(workspace, lambda _: tracked)]
 
 
@@ -46,6 +48,23 @@ def test_overlap_without_order() -> None:
     [
         (task("a", ["dist/**"]), task("b", ["dist/sub/**"], after=["a"])),
         (task("a", ["dist/**"], after=["m"]), task("m", after=["b"]), task("b", ["dist/sub/**"])),
+    ],
+    ids=["after", "far after"],
+)
+def test_overlap_in_order(tasks: tuple[Task, ...]) -> None:
+    said = '"dist/sub/**" overlaps "dist/**" of app#a: each begins by removing what the other made'
+    assert check(*tasks) == [("app#b", "files", said)]
+    assert check(*tasks, rules=Rules(exclusive_outputs=False)) == []
+
+
+def test_overlap_without_order_is_always_refused() -> None:
+    tasks = task("a", ["dist/**"]), task("b", ["dist/sub/**"])
+    assert check(*tasks, rules=Rules(exclusive_outputs=False)) == check(*tasks) != []
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
         (task("a", ["dist/**"]), task("b", ["build/**"])),
         (task("a", ["dist/**"]), task("b", ["dist/**"], project="lib")),
         (task("a", ["dist/**", "!dist/sub/**"]), task("b", ["dist/sub/**"])),
@@ -54,8 +73,6 @@ def test_overlap_without_order() -> None:
         (task("a", Globs((), ("apps/app/dist/**",))), task("b", ["build/**"])),
     ],
     ids=[
-        "after",
-        "far after",
         "apart",
         "another project",
         "taken back",

@@ -19,6 +19,7 @@ class Settings:
     affected_base: str | None = None
     cache_dir: str | None = None
     cache_retention: Mapping[str, Any] | None = None
+    rules: Mapping[str, bool] | None = None
     presets: Presets = field(default_factory=lambda: Presets({}, Faults()), compare=False)
 
 

@@ -19,10 +19,10 @@ from vxwatch.config.settings import Settings, read_settings
 from vxwatch.config.tasks import make_tasks, read_tags
 from vxwatch.errors import ConfigError
 from vxwatch.graph.tasks import check
-from vxwatch.model import Project, Retention, Task, Workspace
+from vxwatch.model import Project, Retention, Rules, Task, Workspace
 from vxwatch.workspace.dependencies import npm_needs, python_needs, resolve
 from vxwatch.workspace.evaluation import Evaluation
-from vxwatch.workspace.git import Git
+from vxwatch.workspace.git import Git, Ignores
 from vxwatch.workspace.manifests import PROGRAM_SETTINGS, SETTINGS, Place, read_place, read_pnpm
 from vxwatch.workspace.members import Members, find_members
 from vxwatch.workspace.outputs import check_outputs
@@ -64,11 +64,14 @@ def assemble(evaluation: Evaluation) -> Workspace:
         affected_base=settings.affected_base,
         cache_dir=settings.cache_dir,
         cache_retention=Retention(**(settings.cache_retention or {})),
+        rules=Rules(**(settings.rules or {})),
     )
     if known:
         _check_dependencies(configs, workspace, named)
     if not reader.problems:
         _check_outputs(configs, workspace, named)
+    if not reader.problems and workspace.rules.upfront_keys:
+        _check_inputs(configs, workspace, named)
     if reader.problems:
         raise ConfigError(tuple(sorted(reader.problems, key=lambda p: (p.file, p.line))))
     return workspace
@@ -198,3 +201,14 @@ def _check_outputs(configs: Configs, workspace: Workspace, named: Named) -> None
         document = named[owner.project].config
         assert document is not None, "only a config declares outputs"
         configs.note(document, owner.name, ("cache", "outputs", field), message, hint)
+
+
+def _check_inputs(configs: Configs, workspace: Workspace, named: Named) -> None:
+    from vxwatch.workspace.inputs import check_inputs  # noqa: PLC0415 - only the rule needs it
+
+    with closing(Ignores(workspace.root)) as ignores:
+        for task, message, hint in check_inputs(workspace, ignores.ignored):
+            owner = workspace.task(task)
+            document = named[owner.project].config
+            assert document is not None, "only a config declares inputs"
+            configs.note(document, owner.name, ("cache", "inputs", "files"), message, hint)

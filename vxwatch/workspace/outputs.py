@@ -21,6 +21,8 @@ Fault = tuple[TaskId, str, str, str]
 """The task, the list of its outputs, what is wrong, what to do."""
 
 EVERYTHING = Globs(("**",))
+_APART = "give each a place of its own"
+_IN_ORDER = f"let one depend on the other, or {_APART}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class _Claim:
 
 
 def check_outputs(workspace: Workspace, tracked: Tracked) -> Iterator[Fault]:
-    """Outputs that overlap without an order between the tasks, and that cover sources.
+    """Outputs that overlap, in an order only if the rules allow that, and that cover sources.
 
     Expects a workspace whose dependencies are sound.
     """
@@ -63,11 +65,16 @@ def _claims(project: Project) -> Iterator[_Claim]:
 def _overlaps(workspace: Workspace, claims: Sequence[_Claim]) -> Iterator[Fault]:
     for one, other in _rivals(claims):
         pair = _meeting(one, other)
-        if pair and not _ordered(workspace, one.task.id, other.task.id):
+        if not pair:
+            continue
+        exclusive = workspace.rules.exclusive_outputs
+        said = f'"{pair[1]}" overlaps "{pair[0]}" of {one.task.id}'
+        if not _ordered(workspace, one.task.id, other.task.id):
             yield other.fault(
-                f'"{pair[1]}" overlaps "{pair[0]}" of {one.task.id}, and neither runs after the other',
-                "let one depend on the other, or give each a place of its own",
+                f"{said}, and neither runs after the other", _APART if exclusive else _IN_ORDER
             )
+        elif exclusive:
+            yield other.fault(f"{said}: each begins by removing what the other made", _APART)
 
 
 def _meeting(one: _Claim, other: _Claim) -> tuple[str, str] | None:
