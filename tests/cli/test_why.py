@@ -185,3 +185,42 @@ def test_what_cannot_be_answered_is_refused(
     done = two.vx("why", *words)
     assert done.code == 2
     assert message in done.err
+
+
+def test_the_last_cycle_of_a_watch_is_explained_while_it_lasts(two: Workspace) -> None:
+    vx = two.watch("both", "loose")
+    vx.wait_says("^cycle 1: 3 ran")
+    first = "cycle 1 of run 1:"
+    assert why(two, "lib")[-2:] == [first, "  ran: the first cycle looks at everything"]
+    two.write("app/b", "c")
+    vx.wait_says("^cycle 2: ")
+    second = "cycle 2 of run 1, after app/b:"
+    untouched = "  did not look at w#lib, because it does not take that, nor builds on what does"
+    assert why(two, "lib")[-2:] == [second, untouched]
+    assert why(two, "app")[-4:] == [
+        "run 1: ran, because",
+        "  file      app/b changed",
+        second,
+        "  ran, because it takes app/b",
+    ]
+    two.write("lib/a", "b")
+    vx.wait_says("^cycle 3: ")
+    third = "cycle 3 of run 1, after lib/a:"
+    assert why(two, "lib")[-2:] == [third, "  ran, because it takes lib/a"]
+    assert why(two, "app")[-2:] == [third, "  ran, because of what it depends on"]
+    done = two.vx("why", "app", "--format", "json")
+    cycle = checked(done.out, "why")["cycle"]
+    assert (cycle["number"], cycle["paths"], cycle["takes"]) == (3, ["lib/a"], [])
+    assert vx.stop() == 0
+    two.vx("run", "lib", "--force")
+    assert not any(line.startswith("cycle") for line in why(two, "lib"))
+
+
+def test_a_task_that_a_cycle_skipped_says_for_want_of_what(two: Workspace) -> None:
+    two.write("vx.toml", CONFIG.replace("> dist-lib", "> dist-lib; test ! -e lib/bad"))
+    vx = two.watch("app")
+    vx.wait_says("^cycle 1: 2 ran")
+    two.write("lib/bad", "")
+    vx.wait_says("^cycle 2: .*1 skipped")
+    assert why(two, "app")[-1] == "  skipped, because w#lib did not succeed"
+    assert vx.stop() == 0

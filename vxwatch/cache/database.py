@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from vxwatch.workspace.home import make
 
 NAME = "cache.db"
-VERSION = 1
+VERSION = 2
 """Moves with the tables. An older database is made anew: it is a cache."""
 
 PATIENCE = 20.0
@@ -37,6 +37,9 @@ CREATE TABLE results (
   run INTEGER NOT NULL, task TEXT NOT NULL, key TEXT, status TEXT NOT NULL, code INTEGER,
   started INTEGER NOT NULL, seconds REAL NOT NULL, cpu REAL NOT NULL, rss INTEGER NOT NULL,
   attempts INTEGER NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE cycles (
+  run INTEGER NOT NULL PRIMARY KEY, number INTEGER NOT NULL, started INTEGER NOT NULL,
+  seconds REAL NOT NULL, paths TEXT NOT NULL);
 CREATE TABLE durations (
   root TEXT NOT NULL, task TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (root, task));
 CREATE INDEX results_run ON results (run);

@@ -7,6 +7,7 @@ them. Keys are recorded with what they fold, so that two of them can be compared
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import zstandard
@@ -20,23 +21,35 @@ STARTED = ("ran", "failed", "ready")
 """The statuses of tasks whose command was started."""
 
 _MOST_WAITING = 64
+_MOST_PATHS = 1000
 _SECOND = 1_000_000_000
 _LEVEL = 1
 _NEVER = 1 << 62
 _OF_RUN = """
-SELECT task, key, status, code, started, seconds, cpu, rss, attempts, detail
+SELECT task, key, status, code, started, seconds, cpu, rss, attempts, detail, rowid
 FROM results WHERE run = ? ORDER BY rowid
 """
+_IN_CYCLE = """
+SELECT task, key, status, code, started, seconds, cpu, rss, attempts, detail, rowid
+FROM results WHERE run = ? AND task = ? AND started >= ? ORDER BY rowid DESC LIMIT 1
+"""
 _LAST = """
-SELECT run, task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail
+SELECT run, task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail,
+  results.rowid
 FROM results JOIN runs ON runs.id = run
-WHERE root = ? AND task = ? AND key IS NOT NULL AND run < ? ORDER BY results.rowid DESC LIMIT 1
+WHERE root = ? AND task = ? AND key IS NOT NULL AND results.rowid < ?
+ORDER BY results.rowid DESC LIMIT 1
 """
 _DONE = """
-SELECT run, task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail
+SELECT run, task, key, status, code, results.started, results.seconds, cpu, rss, attempts, detail,
+  results.rowid
 FROM results JOIN runs ON runs.id = run
 WHERE root = ? AND task = ? AND key IS NOT NULL AND status IN ('ran', 'failed', 'restored', 'ready')
 ORDER BY results.rowid DESC LIMIT 1
+"""
+_CYCLE = """
+SELECT run, number, cycles.started, cycles.seconds, paths FROM cycles JOIN runs ON runs.id = run
+WHERE root = ? ORDER BY cycles.started DESC LIMIT 1
 """
 
 
@@ -56,7 +69,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a task ended in a run; `key` is None where none was made."""
+    """How a task ended in a run; `key` is None where none was made.
+
+    `place` orders results by when they were written down.
+    """
 
     task: TaskId
     key: str | None
@@ -68,6 +84,21 @@ class Result:
     rss: int
     attempts: int
     detail: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class CycleDone:
+    """The last cycle of a watch. `started` is in nanoseconds of the wall clock.
+
+    `paths` holds the first of the changes that caused it.
+    """
+
+    run: int
+    number: int
+    started: int
+    seconds: float
+    paths: tuple[str, ...]
 
 
 class Recorder:
@@ -111,6 +142,16 @@ class Recorder:
         )
         if len(self._waiting) >= _MOST_WAITING or outcome.status == "failed":
             self.flush()
+
+    def cycle(self, number: int, started: int, seconds: float, paths: Iterable[str]) -> None:
+        """A cycle ended; what waits is written down. The paths must not hold the value of a secret."""
+        self.flush()
+        named = json.dumps([spelled(path) for path in islice(paths, _MOST_PATHS)])
+        with self._store.changing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO cycles VALUES (?,?,?,?,?)",
+                (self.id, number, started, seconds, named),
+            )
 
     def flush(self) -> None:
         """Write down what waits."""
@@ -171,7 +212,7 @@ def results(store: Store, run: int) -> list[Result]:
 def last_result(
     store: Store, root: str, task: TaskId, before: int | None = None
 ) -> tuple[int, Result] | None:
-    """How the task ended when it was last looked at (before the run of that id) and had a key.
+    """How the task ended when it was last looked at (before the result of that place) and had a key.
 
     The run in which that was comes first.
     """
@@ -186,6 +227,23 @@ def last_done(store: Store, root: str, task: TaskId) -> tuple[int, Result] | Non
     with store.reading() as connection:
         row = connection.execute(_DONE, (spelled(root), spelled(task))).fetchone()
     return None if row is None else (row[0], Result(*row[1:]))
+
+
+def last_cycle(store: Store, root: str) -> CycleDone | None:
+    """The last cycle that ended in the workspace at `root`."""
+    with store.reading() as connection:
+        row = connection.execute(_CYCLE, (spelled(root),)).fetchone()
+    if row is None:
+        return None
+    run, number, started, seconds, paths = row
+    return CycleDone(run, number, started, seconds, tuple(json.loads(paths)))
+
+
+def result_in(store: Store, cycle: CycleDone, task: TaskId) -> Result | None:
+    """How the task ended in the cycle; None if that did not look at it."""
+    with store.reading() as connection:
+        row = connection.execute(_IN_CYCLE, (cycle.run, spelled(task), cycle.started)).fetchone()
+    return None if row is None else Result(*row)
 
 
 def components(store: Store, key: str) -> dict[str, str] | None:

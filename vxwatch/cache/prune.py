@@ -107,6 +107,7 @@ def _tidy(store: Store, older_than: float | None) -> None:
             oldest = (store.clock() - int(older_than * _SECOND),)
             connection.execute("DELETE FROM runs WHERE started < ?", oldest)
             connection.execute("DELETE FROM results WHERE run NOT IN (SELECT id FROM runs)")
+            connection.execute("DELETE FROM cycles WHERE run NOT IN (SELECT id FROM runs)")
             connection.execute(
                 "DELETE FROM components WHERE made < ? AND key NOT IN (SELECT key FROM entries)"
                 " AND key NOT IN (SELECT key FROM results WHERE key IS NOT NULL)",

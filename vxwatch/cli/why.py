@@ -16,7 +16,7 @@ from vxwatch.errors import UserError
 from vxwatch.masking import Masker
 from vxwatch.output import reasons, tables
 from vxwatch.process.environment import secret_values
-from vxwatch.session.forecast import Done, Forecast
+from vxwatch.session.forecast import Done, Forecast, InCycle
 from vxwatch.session.knowledge import Knowledge
 from vxwatch.session.planning import Options, Plan, make_plan
 
@@ -63,11 +63,13 @@ def _answer(plan: Plan, options: Options, known: Knowledge, run: int | None) -> 
         against = None if run is None else _in_run(forecast, plan, task, run)
         verdict = forecast.verdict(task, against)
         last, flaky = forecast.last(task), forecast.flaky(task)
+        cycle = forecast.cycle(task)
     except CacheError as error:
         raise UserError("cache", error.message, error.hint) from None
     return {
         **verdict_value(plan, verdict),
         "last": None if last is None else _last(plan, last),
+        "cycle": None if cycle is None else _cycle(cycle),
         "flaky": flaky,
     }
 
@@ -86,12 +88,30 @@ def _in_run(forecast: Forecast, plan: Plan, task: "TaskId", run: int) -> "tuple[
     raise UserError("no-run", f"{task} was not looked at in run {run}", f"see `vx last {run}`")
 
 
+def _cycle(found: InCycle) -> dict[str, Any]:
+    cycle, result = found.cycle, found.result
+    return {
+        "run": cycle.run,
+        "number": cycle.number,
+        "started": cycle.started / _SECOND,
+        "ago": _ago(cycle.started),
+        "paths": [*cycle.paths],
+        "takes": [*found.takes],
+        "status": None if result is None else result.status,
+        "detail": "" if result is None else result.detail,
+    }
+
+
+def _ago(then: int) -> str:
+    return format_age(max(0.0, (time.time_ns() - then) / _SECOND))
+
+
 def _last(plan: Plan, done: Done) -> dict[str, Any]:
     result = done.result
     return {
         "run": done.run,
         "started": result.started / _SECOND,
-        "ago": format_age(max(0.0, (time.time_ns() - result.started) / _SECOND)),
+        "ago": _ago(result.started),
         "status": result.status,
         "code": result.code,
         "seconds": result.seconds,

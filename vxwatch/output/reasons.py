@@ -11,6 +11,9 @@ from vxwatch.output.text import code, duration
 MOST = 10
 """Things of one kind that are named; the JSON form has all of them."""
 
+MOST_PATHS = 3
+"""Changed files that a line names, as at the end of a cycle."""
+
 _NAMES = {"arguments": "what was given after --", "schema": "what vx makes keys of"}
 _GRANTS = {"read", "write", "network", "host_ports"}
 _WAYS = {"added": "is new", "removed": "is gone", "changed": "changed"}
@@ -37,6 +40,8 @@ def why(value: Mapping[str, Any]) -> list[str]:
         found.append(f"nothing moved since run {since}")
     if value["last"] is not None:
         found += _last(value["last"])
+    if value["cycle"] is not None:
+        found += _cycle(task, value["cycle"])
     if value["flaky"]:
         found.append(f"{task} is flaky: it failed and passed with the same inputs")
     return found
@@ -86,6 +91,31 @@ def setting(name: str) -> str:
 def _last(last: Mapping[str, Any]) -> Iterator[str]:
     yield f"run {last['run']}, {last['ago']} ago: {_ended(last)}"
     yield from _things(last["moved"], 1)
+
+
+def _cycle(task: str, cycle: Mapping[str, Any]) -> Iterator[str]:
+    """What the last cycle of a watch did about the task."""
+    after = f", after {_some(cycle['paths'])}" if cycle["paths"] else ""
+    yield f"cycle {cycle['number']} of run {cycle['run']}, {cycle['ago']} ago{after}:"
+    status = cycle["status"]
+    if status is None:
+        why = f"it does not take {'that' if len(cycle['paths']) == 1 else 'any of these'}"
+        yield f"  did not look at {task}, because {why}, nor builds on what does"
+    elif status == "skipped":
+        yield f"  skipped, because {cycle['detail']}"
+    elif status in ("fresh", "kept"):
+        yield f"  {status}: nothing that it is made of is another than before"
+    elif not cycle["paths"]:
+        yield f"  {status}: the first cycle looks at everything"
+    elif cycle["takes"]:
+        yield f"  {status}, because it takes {_some(cycle['takes'])}"
+    else:
+        yield f"  {status}, because of what it depends on"
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - MOST_PATHS} more" if len(paths) > MOST_PATHS else ""
+    return ", ".join(paths[:MOST_PATHS]) + more
 
 
 def _ended(last: Mapping[str, Any]) -> str:

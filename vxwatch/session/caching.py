@@ -12,7 +12,7 @@ never left behind. Keys and the index of files are looked at on the event loop o
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -92,13 +92,24 @@ class Caching:
             return
         looked_at = outcome.status not in ("skipped", "aborted")
         key = session.keys.made(outcome.task) if looked_at else None
-        shown = replace(outcome, detail=session.masker.text(outcome.detail))
+        detail = outcome.detail
+        if outcome.blocked_by is not None:
+            detail = f"{outcome.blocked_by} did not succeed"
+        shown = replace(outcome, detail=session.masker.text(detail))
         groups: list[Key] = []
         if key is not None and outcome.status in STARTED:
             groups = session.keys.groups(outcome.task)
             self._tried[outcome.task] = key.hex
         with self._cache.trouble("the history of this run is not whole"):
             self._recorder.ended(shown, key, started, groups)
+
+    def cycle(self, number: int, started: int, seconds: float, paths: "Collection[str]") -> None:
+        """Write down a cycle that began at this time of the wall clock, and how its tasks ended."""
+        if self._cache is None or self._recorder is None:
+            return
+        named = map(self._session.masker.text, paths)
+        with self._cache.trouble("the history of this run is not whole"):
+            self._recorder.cycle(number, started, seconds, named)
 
     def _end(self, cache: Cache) -> None:
         if self._recorder is not None and cache.store is not None:

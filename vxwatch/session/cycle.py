@@ -118,7 +118,7 @@ class Cycle:
     async def run(self) -> CycleEnded:
         """Bring every pending task up to date, or say what stood in the way."""
         session = self._session
-        begun = asyncio.get_running_loop().time()
+        begun, started = asyncio.get_running_loop().time(), time.time_ns()
         graph, options = session.plan.graph, session.options
         session.emit(CycleStarted(self._number, self._paths, tuple(self._pending)))
         broken, costs = session.memory.broken, session.means.costs(self._pending, self._limit)
@@ -134,7 +134,10 @@ class Cycle:
                 outcome = await self._ended.get()
                 if outcome is not None:
                     self._skip(schedule.finish(outcome.task, ok=outcome.ok))
-        return self._result(asyncio.get_running_loop().time() - begun)
+        ended = self._result(asyncio.get_running_loop().time() - begun)
+        if session.options.verb == "watch":
+            session.caching.cycle(ended.number, started, ended.seconds, ended.paths)
+        return ended
 
     async def _one(self, task: "Task") -> None:
         self._begin(task)

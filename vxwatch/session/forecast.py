@@ -13,7 +13,7 @@ from vxwatch.cache.difference import Moved, difference, direct_difference
 from vxwatch.cache.reuse import is_kept
 
 if TYPE_CHECKING:
-    from vxwatch.cache.history import Result
+    from vxwatch.cache.history import CycleDone, Result
     from vxwatch.cache.key import Key
     from vxwatch.cache.store import Store
     from vxwatch.model import Task, TaskId
@@ -48,6 +48,18 @@ class Done:
     result: "Result"
     reason: str = ""
     moved: tuple[Moved, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InCycle:
+    """What a cycle did about a task: None if it did not look at it.
+
+    `takes` holds those of the changed paths that the task takes.
+    """
+
+    cycle: "CycleDone"
+    result: "Result | None"
+    takes: tuple[str, ...]
 
 
 class Forecast:
@@ -98,7 +110,7 @@ class Forecast:
         if done is None:
             return None
         run, result = done
-        before = history.last_result(self.store, self._root, task_id, run)
+        before = history.last_result(self.store, self._root, task_id, result.place)
         if before is None:
             return Done(run, result, "it had not run here before")
         old, new = self._components(before[1].key), self._components(result.key)
@@ -107,6 +119,18 @@ class Forecast:
         again = before[1].key == result.key and before[1].status == "failed"
         moved = difference(old, new, self._components)
         return Done(run, result, "it had failed before" if again else "", moved)
+
+    def cycle(self, task_id: "TaskId") -> "InCycle | None":
+        """What the last cycle of a watch did about the task; None if a run came after it."""
+        if self.store is None:
+            return None
+        cycle = history.last_cycle(self.store, self._root)
+        latest = history.runs(self.store, self._root, 1)
+        if cycle is None or (latest[0].id != cycle.run and latest[0].started > cycle.started):
+            return None
+        affected, ignored = self._known.affected, self._known.index.ignored
+        takes = (p for p in cycle.paths if affected.takes(task_id, p, ignored=p in ignored))
+        return InCycle(cycle, history.result_in(self.store, cycle, task_id), tuple(takes))
 
     def flaky(self, task_id: "TaskId") -> bool:
         """Whether the task failed and passed with what it is made of now."""
