@@ -1,0 +1,166 @@
+"""A random walk through a workspace under `vx watch`, and the oracle of it.
+
+A walk edits the disk as people, editors and git do. The oracle knows nothing of events: it
+compares what tasks built last with what the disk holds now. Each package has a task with
+declared inputs and one without; the root has one that reads the sources of all packages.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+import time
+from collections.abc import Callable
+
+from tests.harness.waiting import patience, wait_for
+from tests.harness.walk_edits import EDITS, IDLE_EDITS, MARK, Edit, Ground
+from tests.harness.workspace import Workspace
+from tests.puppets.snapshot import snapshot
+
+_CYCLE = re.compile(r"^cycle \d+: .*$", re.MULTILINE)
+_PAUSES = (0.0, 0.0, 0.004, 0.03, 0.2)
+
+
+class Walk:
+    """Rounds of edits, each of which ends when what was built last is what is on disk."""
+
+    def __init__(self, ws: Workspace, seed: int) -> None:
+        self._ws = ws
+        self._chance = random.Random(seed)
+        self._seed = seed
+        self._ground = Ground(ws, self._chance)
+        self._done: list[str] = []
+        self.rounds = 0
+
+    def prepare(self) -> None:
+        """Write the workspace and commit it."""
+        self._ground.prepare()
+
+    def begin(self) -> None:
+        """Start the watch and see that everything is built."""
+        self._vx = self._ws.watch("build", "lint", "all", "--all")
+        self._meet("the start")
+
+    def until(self, end: float) -> None:
+        """Go on until this time of the monotonic clock."""
+        while time.monotonic() < end:
+            self.rounds += 1
+            if self._chance.random() < 0.3:
+                self._stand_still()
+            else:
+                self._step()
+
+    def end(self) -> None:
+        """Stop the watch; it must have been alive and have left nothing."""
+        assert self._vx.stop() == 0, self._story("the end")
+        self._ws.nothing_left()
+
+    def _step(self) -> None:
+        """Some edits, close together; then all of it is built."""
+        self._done = []
+        for _ in range(self._chance.choice((1, 1, 2, 4))):
+            self._edit(self._chance.choices(*zip(*EDITS.items(), strict=True))[0])
+            time.sleep(self._chance.choice(_PAUSES))
+        self._ground.mend()
+        self._meet("the edits")
+
+    def _stand_still(self) -> None:
+        """Touch the disk and change nothing; the next edit is the first to make a cycle."""
+        self._done = []
+        self._save_twice()
+        before = len(self._cycles())
+        for _ in range(3):
+            self._edit(self._chance.choice(IDLE_EDITS))
+        saved = self._save_twice()
+        made = [line.partition(" - ")[2] for line in self._cycles()[before:]]
+        assert made == saved, f"made cycles: {made}, not {saved}\n{self._story('standing still')}"
+
+    def _save_twice(self) -> list[str]:
+        """Edit twice and wait for the cycles; a look that saw the second saw all before the first."""
+        for _ in range(2):
+            self._await_cycle(self._ground.save_mark)
+        return [MARK, MARK]
+
+    def _await_cycle(self, save: Callable[[], None]) -> None:
+        """Save what a cycle names first, and wait for the end of that cycle."""
+        before = len(self._cycles())
+        save()
+        wait_for(
+            lambda: any(f" - {MARK}" in line for line in self._cycles()[before:]),
+            f"a cycle for {MARK}",
+            20,
+            lambda: self._story("a save"),
+        )
+
+    def _edit(self, edit: Edit) -> None:
+        told = edit(self._ground)
+        self._done.append(f"{edit.__name__}: {told}")
+
+    def _cycles(self) -> list[str]:
+        return _CYCLE.findall(self._vx.output)
+
+    def _meet(self, what: str) -> None:
+        """Wait until what was built is what is there."""
+        limit = time.monotonic() + patience(20)
+        while differences := self.differences():
+            if time.monotonic() > limit or not self._vx.running:
+                lines = "\n".join(differences[:10])
+                raise AssertionError(f"built is not what is there:\n{lines}\n{self._story(what)}")
+            time.sleep(0.02)
+
+    def differences(self) -> list[str]:
+        """How what was built last differs from the disk, one line each."""
+        ws, found = self._ws, []
+        everything: dict[str, str] = {}
+        for member in self._ground.members():
+            top = f"packages/{member}"
+            name, word = self._ground.name(member), self._ground.version(member)
+            sources = self._counting(f"{top}/src", snapshot(ws.file(f"{top}/src")))
+            everything |= {f"{member}/src/{path}": what for path, what in sources.items()}
+            built = self._built(f"{top}/src", ws.file(f"{top}/dist/snapshot.json"))
+            found += _compare(f"{top} build", (word, sources), built)
+            whole = self._counting(top, snapshot(ws.file(top)))
+            linted = self._built(top, os.path.join(ws.logs, f"lint-{name}.json"))
+            found += _compare(f"{top} lint", (word, whole), linted)
+        word, files = self._built("packages", ws.file("out/all.json"))
+        files = {path: what for path, what in files.items() if path.split("/")[1:2] == ["src"]}
+        return found + _compare("all", ("", everything), (word, files))
+
+    def _built(self, top: str, path: str) -> tuple[str, dict[str, str]]:
+        try:
+            with open(path) as file:
+                seen = json.load(file)
+        except (OSError, ValueError) as error:
+            return str(error), {}
+        return seen["word"], self._counting(top, seen["files"])
+
+    def _counting(self, top: str, files: dict[str, str]) -> dict[str, str]:
+        """Those of the files below `top` that git does not ignore."""
+        paths = {f"{top}/{path}": path for path in files}
+        names = b"\0".join(map(os.fsencode, paths))
+        asked = subprocess.run(
+            ["git", "check-ignore", "-z", "--stdin"],
+            cwd=self._ws.path,
+            input=names,
+            capture_output=True,
+            check=False,
+        )
+        ignored = {os.fsdecode(name) for name in asked.stdout.split(b"\0")}
+        return {path: files[path] for full, path in paths.items() if full not in ignored}
+
+    def _story(self, what: str) -> str:
+        done = "\n  ".join(self._done)
+        tail = self._vx.output[-3000:]
+        return f"seed {self._seed}, round {self.rounds}, after {what}:\n  {done}\nvx said:\n{tail}"
+
+
+def _compare(
+    what: str, there: tuple[str, dict[str, str]], built: tuple[str, dict[str, str]]
+) -> list[str]:
+    found = [f"{what}: word {built[0]!r}, not {there[0]!r}"] if there[0] != built[0] else []
+    for path in there[1].keys() | built[1].keys():
+        now, then = there[1].get(path), built[1].get(path)
+        if now != then:
+            found.append(f"{what}: {path!r} is {now and now[:40]!r}, built {then and then[:40]!r}")
+    return found
