@@ -2,8 +2,16 @@
 
 import asyncio
 import os
+import random
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    closing,
+    nullcontext,
+    suppress,
+)
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -38,10 +46,12 @@ class Silent:
 
 
 @asynccontextmanager
-async def served(place: Path, restart: str = "on-change") -> AsyncIterator[Server]:
+async def served(
+    place: Path, restart: str = "on-change", command: str = SLOW
+) -> AsyncIterator[Server]:
     """The server of a session that runs meanwhile."""
     (place / "vx.toml").write_text(
-        f'[tasks.web]\ncommand = """{SLOW}"""\n'
+        f'[tasks.web]\ncommand = """{command}"""\n'
         f'[tasks.web.persistent]\nready_when = "READY"\nrestart = "{restart}"\n'
     )
     options = Options("watch", ("web",), str(place))
@@ -139,3 +149,50 @@ async def test_the_end_overtakes_all_wishes(tmp_path: Path, ready: bool) -> None
         assert outcomes[1:] == ["aborted"] * 2
         assert not server.alive
         assert lives(tmp_path) == ["start", "end", "gone"]
+
+
+ALONE = (
+    "exec 9> lock; flock -n 9 || echo clash >> log; echo $$ >> pids; "
+    "trap 'sleep 0.02; exit 0' TERM; sleep 0.0$(( $$ % 10 )); echo READY; "
+    "while :; do sleep 0.02; done"
+)
+
+
+def _kill_the_last(place: Path) -> None:
+    pids = (place / "pids").read_text().split() if (place / "pids").exists() else []
+    if pids:
+        with suppress(ProcessLookupError):
+            os.kill(int(pids[-1]), signal.SIGKILL)
+
+
+@in_a_loop
+async def test_whatever_is_asked_at_once_one_life_follows_the_other_and_the_last_wish_holds(
+    tmp_path: Path,
+) -> None:
+    seed = int(os.environ.get("WISHES", random.randrange(1 << 30)))
+    print(f"WISHES={seed}")
+    chance = random.Random(seed)
+    async with served(tmp_path, "on-crash", ALONE) as server:
+        asked: list[asyncio.Task[Outcome]] = []
+        for number in range(150):
+            match chance.randrange(8):
+                case 0:
+                    _kill_the_last(tmp_path)
+                case 1:
+                    asked.append(asyncio.create_task(server.restart()))
+                case 2 if asked:
+                    chance.choice(asked).cancel()
+                case 3:
+                    server.give_up(str(number))
+                case 4 if not chance.randrange(4):
+                    await server.end()
+                case _:
+                    wish = str(number if chance.randrange(2) else number // 10)
+                    asked.append(asyncio.create_task(server.ensure(server.task, wish)))
+            await asyncio.sleep(chance.choice((0, 0, 0.005, 0.03, 0.1)))
+        assert (await server.ensure(server.task, "last")).ok
+        await asyncio.gather(*asked, return_exceptions=True)
+        ended = [one for one in asked if not one.cancelled()]
+        assert {one.result().status for one in ended} <= {"ready", "kept", "aborted", "failed"}
+        assert (server.alive, server.fingerprint) == (True, "last")
+    assert not (tmp_path / "log").exists()
