@@ -116,6 +116,9 @@ def _answers(connection: socket.socket) -> Iterator[Answer]:
     with connection.makefile("rb") as lines:
         for line in lines:
             connection.settimeout(None)
+            if not line.endswith(b"\n"):  # the session ended while it spoke
+                yield {"cut": True}
+                return
             answer = json.loads(line)
             if error := answer.get("error"):
                 said = SimpleNamespace(**error)

@@ -13,6 +13,10 @@ def show_log(server: str, lines: int, pid: int | None, *, follow: bool) -> int:
     request = {"verb": "logs", "server": server, "lines": lines, "follow": follow}
     session = the_one(here, pid, [server])
     for answer in ask(session, {**request, "directory": here.directory}):
+        if answer.get("cut"):
+            report(
+                UserError("lost-output", "the end is lost: the session ended before it was read")
+            )
         if lost := answer.get("lost"):
             text = f"{lost} bytes are lost: they came faster than they were read"
             report(UserError("lost-output", text))

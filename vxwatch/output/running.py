@@ -43,7 +43,7 @@ def _server(one: Mapping[str, Any]) -> tuple[str, ...]:
     if one["code"] is not None and one["state"] in ("crashed", "failed", "pausing"):
         where = code(one["code"])
     time = "" if one["uptime"] is None else duration(one["uptime"])
-    return one["task"], one["state"], _number(one["pid"]), time, _number(one["restarts"]), where
+    return one["task"], one["state"], _number(one["pid"]), time, str(one["restarts"]), where
 
 
 def _number(value: int | None) -> str:

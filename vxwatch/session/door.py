@@ -23,6 +23,7 @@ NAME = "socket"
 _NEW = "new"
 _BACKLOG = 16
 _PREFIX = "vx-control"
+_TIME = struct.Struct("ll")  # struct timeval: seconds, microseconds
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: pid, user, group
 
 
@@ -98,8 +99,11 @@ def knock(door: Door, patience: float) -> socket.socket:
         with _entered(door.path) as directory:
             if os.fstat(directory).st_uid != os.geteuid():
                 raise PermissionError(f"{door.path} is another user's")  # noqa: TRY301  # as what the kernel refuses
-            connection.settimeout(patience)
+            # Not by a timeout of Python's: a listener with a queue would be an error at once then.
+            limit = _TIME.pack(int(patience), int(patience % 1 * 1_000_000))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             connection.connect(f"/proc/self/fd/{directory}/{NAME}")
+            connection.settimeout(patience)
         if peer(connection) != os.geteuid():
             raise PermissionError(f"{door.path} is another user's")  # noqa: TRY301  # as what the kernel refuses
     except BaseException:
