@@ -8,7 +8,7 @@ help:
 	@echo 'make demo    the example web application under vx watch, on http://localhost:5173'
 	@echo 'make test    all tests; ARGS="-k name" picks some'
 	@echo 'make torture 1,000 random process trees, ended at random: does anything survive?'
-	@echo 'make soak    what many vx do to one cache, for an hour; SOAK=60 is a minute'
+	@echo 'make soak    keys, restores, many vx on one cache, long watches, for an hour; SOAK=60 is a minute'
 	@echo 'make check   style, layers and types'
 	@echo 'make bench   how fast vx is, beside other tools'
 	@echo 'make lock    renew the pins of the development set'
@@ -30,7 +30,7 @@ torture:
 soak: export SOAK ?= 3600
 soak:
 	@.ci/setup test
-	$(VENV)/pytest -n 0 -m soak -o faulthandler_timeout=0 $(ARGS)
+	$(VENV)/pytest -n 8 -m soak -o faulthandler_timeout=0 $(ARGS)
 
 check:
 	@.ci/setup check

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import soaking
 from tests.harness.running import VX
 from tests.harness.workspace import Workspace
 
-SECONDS = float(os.environ.get("SOAK", "6"))
+SECONDS = soaking.SECONDS or 6.0
 WORKERS = 8
 STATES = 4
 

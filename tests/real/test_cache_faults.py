@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.harness.owner import as_an_owner
+from tests.harness.soaking import soak, soaks
 from vxwatch.cache.database import NAME
 from vxwatch.cache.log import Log
 from vxwatch.cache.prune import prune
@@ -209,14 +211,20 @@ while True:
 """
 
 
+@pytest.mark.soak
+@soaks()
 def test_a_process_that_is_killed_at_any_time_leaves_a_sound_cache(root: str) -> None:
+    soak(lambda: check_kills(root))
+
+
+def check_kills(root: str) -> None:
     path = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     code = LOOPER.format(path=path, root=root)
     for number in range(8):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as looper:
             assert looper.stdout is not None
             assert looper.stdout.readline() == b"up\n"
-            time.sleep(0.003 + 0.017 * number % 0.11)  # any time will do
+            time.sleep(0.003 + 0.017 * number % 0.11 + random.random() / 100)  # any time will do
             looper.send_signal(signal.SIGKILL)
         assert is_sound(root)
         told: list[str] = []
@@ -225,7 +233,7 @@ def test_a_process_that_is_killed_at_any_time_leaves_a_sound_cache(root: str) ->
                 if use.reuse(TASK, text) is None:
                     use.prepare(TASK)
                     make(root, text)
-                    assert save(use, text)
+                    assert save(use, text), told
                 assert is_made(root, text)
         assert told == []
     with Store(f"{root}/../cache") as store:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.owner import as_an_owner
+from tests.harness.soaking import soak, soaks
 from vxwatch.cache.archive import DamagedError, read, verify
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.manifest import Item, UnsoundError, unpack
@@ -113,9 +114,15 @@ def build(place: str, tree: Mapping[str, tuple[str, int, object]]) -> None:
             os.chmod(path, mode)
 
 
+@pytest.mark.soak
+@soaks()
+def test_a_restore_gives_back_what_was_captured() -> None:
+    soak(check_restores)
+
+
 @given(TREES, TREES, st.booleans())
 @settings(max_examples=60)
-def test_a_restore_gives_back_what_was_captured(
+def check_restores(
     tree: Mapping[str, tuple[str, int, object]],
     other: Mapping[str, tuple[str, int, object]],
     above: bool,
