@@ -33,6 +33,7 @@ Tell = Callable[[str, str], None]
 _AGAIN = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 """What a server may be asked twice, so that one that went down meanwhile is not noticed."""
 _SWITCHING = 101
+_VERSIONS = (b"1.0", b"1.1")
 
 
 _LEAVE = 2.0
@@ -48,14 +49,22 @@ class Conversation:
 
     def __init__(self, client: Wire, channel: Channel, dial: Dial, tell: Tell) -> None:
         self.idle = True
-        """Whether nothing is owed to the client."""
+        """Whether the client has asked for nothing that it has not got."""
         self._client = client
         self._channel = channel
         self._dial = dial
         self._tell = tell
         self._server: Wire | None = None
         self._early = b""
+        self._whole = False  # all that the client has sent was passed on
         client.on_end = self._on_client_end
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is, or may yet come, something that the client is to get."""
+        server = self._server
+        coming = server is not None and (server.waiting > 0 or not server.ended)
+        return self._client.unsent > 0 or (coming and not self.idle)
 
     async def run(self) -> None:
         """Serve the client until one side has ended."""
@@ -79,6 +88,7 @@ class Conversation:
     async def _exchange(self) -> bool:
         """One request and its answer; whether another may follow."""
         asked = Reading(h11.SERVER, self._early)
+        self._whole = False
         try:
             request = await self._request(asked)
         except h11.RemoteProtocolError:
@@ -93,7 +103,7 @@ class Conversation:
             return False
         head = asked.take()
         page = asks_for_page(request.method, given)
-        if request.method == b"CONNECT":
+        if request.method == b"CONNECT" or request.http_version not in _VERSIONS:
             await self._carry(head + asked.drain())
             return False
         if page:
@@ -118,6 +128,7 @@ class Conversation:
             whole = asked.event()
             if isinstance(whole, h11.EndOfMessage):
                 asked.take()
+                self._sent(asked)
                 answered = await self._first_answer(exchange, kept=kept)
             else:
                 answered = await self._beside_the_body(exchange, whole)
@@ -145,6 +156,7 @@ class Conversation:
             self._drop_server()
             server = self._server = await self._connect()
             await self._say(server, exchange.head)
+            self._sent(exchange.asked)
             first = await server.read()
         answered = answer_to(exchange.request)
         answered.feed(first)
@@ -171,14 +183,16 @@ class Conversation:
 
     async def _body(self, asked: Reading, event: object) -> None:
         """Pass on the rest of a request; what it breaks, the answer tells."""
-        assert self._server is not None
+        server = self._server
+        assert server is not None
         with contextlib.suppress(OSError, h11.RemoteProtocolError):
-            while not isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+            while not isinstance(event, h11.EndOfMessage):
                 if event is h11.NEED_DATA:
-                    await self._server.write(asked.take())
+                    await server.write(asked.take())
                     asked.feed(await self._client.read())
                 event = asked.event()
-            await self._server.write(asked.take())
+            await server.write(asked.take())
+        self._sent(asked)
 
     async def _answer(self, exchange: "_Exchange", answered: Reading) -> Reading | None:
         """Pass one answer on, with the interim ones before it.
@@ -228,6 +242,7 @@ class Conversation:
                 for piece in rewriting.feed(bytes(event.data)):
                     await self._client.write(piece)
                 answered.take()
+            answered.take()
             await self._client.write(rewriting.end())
         except (h11.RemoteProtocolError, UnreadableError):
             # Not as an end: the page would pass for whole.
@@ -257,8 +272,12 @@ class Conversation:
     async def _say(self, server: Wire, data: bytes) -> None:
         with contextlib.suppress(OSError):  # what is read of it tells
             await server.write(data)
-        if self._client.ended and not self._client.waiting:
-            server.finish()
+
+    def _sent(self, asked: Reading) -> None:
+        """All of a request was passed on; that nothing comes after it is, too."""
+        self._whole = not asked.waiting
+        if self._client.ended:
+            self._on_client_end()
 
     async def _connect(self) -> Wire:
         server = await self._dial()
@@ -268,8 +287,12 @@ class Conversation:
     def _on_client_end(self) -> None:
         """Pass it on that the client sends nothing more; a server may stop working for it."""
         server = self._server
-        if server is not None and not self.idle and not self._client.waiting:
-            server.abort() if self._client.lost else server.finish()
+        if server is None or self.idle:
+            return
+        if self._client.lost:
+            server.abort()
+        elif self._whole and not self._client.waiting:
+            server.finish()
 
     def _on_server_end(self) -> None:
         """A server that goes down need not wait for a client that asks for nothing."""

@@ -7,6 +7,7 @@ line. It ends with SIGTERM, when what is owed to clients is sent, and when vx en
 """
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -24,6 +25,7 @@ from vxwatch.reload.wire import Wire
 
 LEAVE = 1.0
 """Seconds that answers which have begun get at the end."""
+_LOOK = 0.01
 _REST = 0.1
 _FULL = 0.02
 _MOST_TOLD = 20
@@ -59,9 +61,11 @@ class Program:
 
     async def _end(self) -> None:
         self._channel.close()
-        owed = {task for task, talk in self._talks.items() if talk is not None and not talk.idle}
-        if owed:
-            await asyncio.wait(owed, timeout=LEAVE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE):
+                # Too many things could tell.
+                while any(talk and talk.owes for talk in self._talks.values()):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
         for task in self._talks:
             task.cancel()
 

@@ -42,9 +42,15 @@ class Reading:
         return taken
 
     @property
+    def waiting(self) -> bool:
+        """Whether there are bytes that were not taken."""
+        return bool(self._raw)
+
+    @property
     def persists(self) -> bool:
         """Whether the side that was read may send another message after this one."""
-        return self.state.their_state is h11.DONE
+        _, ended = self.state.trailing_data
+        return self.state.their_state is h11.DONE and not ended
 
 
 _GET = h11.Request(method="GET", target="/", headers=[("host", "-")])

@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import socket
 from typing import TYPE_CHECKING
+
+from vxwatch.process.pump import RESET_ON_CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +87,10 @@ class Wire(asyncio.Protocol):
         self._transport.close()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close it at once, so that the other side sees no orderly end."""
+        one = self._transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):  # it is closed
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self._transport.abort()
 
     # What the transport calls
