@@ -1,5 +1,6 @@
 """What a running server sees in its sandbox of the files that change on the host."""
 
+import re
 import shutil
 from collections.abc import Callable
 
@@ -74,5 +75,26 @@ def test_a_server_sees_what_a_task_made_anew(ws: Workspace) -> None:
     ws.wait(lambda: _shows(port, "new"), "the server shows the edit")
     ws.settle()
     assert ws.steps("web").count("start") == 2
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+def test_a_server_that_never_restarts_keeps_a_file_that_was_replaced_and_says_so(
+    ws: Workspace,
+) -> None:
+    port = ws.port()
+    ws.write("site/page", "old")
+    serve = ws.serve("web", port, page="site/page")
+    box = Box(read=("site/page",), ports=(port,))
+    ws.server("web", serve, ready_line="READY", box=box, restart="never")
+    vx = ws.watch("web")
+    vx.wait_says("^cycle 1: 1 ran")
+    for text in ("new", "newer"):
+        ws.replace("site/page", text)
+        ws.settle(0.5)
+    assert get(port) == "old"
+    said = r'w#web keeps running \(restart = "never"\): site/page was replaced'
+    assert len(re.findall(said, vx.output)) == 1
+    assert ws.steps("web") == ["start", "listen"]
     assert vx.stop() == 0
     ws.nothing_left()

@@ -139,7 +139,7 @@ class Workspace:
             "ready_port": ready_port,
             "ready_timeout": ready_timeout,
             "restart_on": list(restart_on),
-            "restart_on_dependencies": follows,
+            "restart_on_dependencies": follows and restart != "never",
             "stop_signal": stop_signal,
             "restart": restart,
         }

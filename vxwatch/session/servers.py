@@ -114,11 +114,8 @@ class Server:
         return await self._grant(_Wish(task, fingerprint, self._restarts))
 
     def replaced(self) -> str | None:
-        """A path that its box shows as it was, while there is something else; None if all is well.
-
-        None too where it would not be restarted for that.
-        """
-        return self._life.replaced() if self._life and self.restarts != "never" else None
+        """A path that its box shows as it was, while there is something else; None if all is well."""
+        return self._life.replaced() if self._life else None
 
     def distrust(self) -> None:
         """Restart it when it is next wanted, whatever its fingerprint is then."""

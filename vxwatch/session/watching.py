@@ -202,14 +202,19 @@ class Watch:
         """Restart the servers whose box shows what is no longer there; gives them."""
         session = self._session
         outdated = self._outdated()
-        for task, path in outdated.items():
-            session.servers[task].distrust()
+        for task, path in tuple(outdated.items()):
+            never = session.servers[task].restarts == "never"
             if task not in self._renewed:
                 self._renewed.add(task)
+                does = 'keeps running (restart = "never")' if never else "restarts"
                 self._note(
-                    f"{task} restarts: {path} was replaced, and a sandbox keeps what it was given",
+                    f"{task} {does}: {path} was replaced, and a sandbox keeps what it was given",
                     "grant the directory that it lies in, and no restart is needed",
                 )
+            if never:
+                del outdated[task]
+            else:
+                session.servers[task].distrust()
         if outdated:
             paths = tuple(sorted(set(outdated.values())))
             await self._cycle(session.plan.graph.downstream(outdated), paths)
