@@ -100,6 +100,13 @@ def test_watched_paths_and_everything_are_seen_although_they_succeed() -> None:
     assert {a.error for a in everything} == {""}
 
 
+def test_a_watched_path_has_lost_its_name_in_the_box() -> None:
+    for name in ("</w/app/b>(deleted)", "</w/app/b (deleted)>"):
+        lines = f'2 openat(AT_FDCWD</w/app>, "b", O_RDONLY) = 3{name}\n'
+        assert [a.name for a in read(lines, watched=frozenset({"/w/app/b"}))] == ["/w/app/b"]
+        assert read(lines) == []
+
+
 def test_the_halves_of_interleaved_calls_are_put_together() -> None:
     lines = (
         '2 openat(AT_FDCWD</w/app>, "a", O_RDONLY <unfinished ...>\n'
@@ -251,13 +258,14 @@ _PIECES = st.sampled_from(
     ),
     st.integers(1, 40),
     st.booleans(),
+    st.sampled_from([frozenset[str](), frozenset({"/w/app/a"})]),
 )
 def test_no_log_is_too_broken_and_none_depends_on_where_it_is_cut(
-    data: bytes, step: int, everything: bool
+    data: bytes, step: int, everything: bool, watched: frozenset[str]
 ) -> None:
-    whole = TraceLog("/w/app", everything=everything, watched=frozenset({"/w/app/a"}))
+    whole = TraceLog("/w/app", everything=everything, watched=watched)
     whole.feed(data + b"\n")
-    parts = TraceLog("/w/app", everything=everything, watched=frozenset({"/w/app/a"}))
+    parts = TraceLog("/w/app", everything=everything, watched=watched)
     for start in range(0, len(data), step):
         parts.feed(data[start : start + step])
     parts.feed(b"\n")

@@ -9,6 +9,7 @@ task is granted; `findings` does.
 
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,9 +54,11 @@ _OPENS = {b"open": 1, b"openat": 2, b"openat2": 2}
 """Where the flags are that tell reading from writing."""
 _WRITING = re.compile(rb"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
 
-_WORTH_IT = re.compile(
-    rb" = -1 E|<unfinished \.\.\.>|resumed>|fork\(|clone|chdir\(|exit_group\(|\+\+\+ |--- SIGSEGV"
+_MARKS = (
+    *(b" = -1 E", b"<unfinished ...>", b"resumed>", b"fork(", b"clone", b"chdir("),
+    *(b"exit_group(", b"+++ ", b"--- SIGSEGV"),
 )
+"""One of these is in each line that tells anything; most lines tell of calls that succeeded."""
 _LINE = re.compile(rb"\s*(?:\[pid +)?(\d{1,9})\]? +(.*)", re.DOTALL)
 _RESUMED = re.compile(rb"<\.\.\. \w+ resumed>(.*)", re.DOTALL)
 _UNFINISHED = b"<unfinished ...>"
@@ -64,7 +67,7 @@ _TOKEN = re.compile(
     rb'"(?:[^"\\]|\\.)*"|<(?:[^<>\\]|\\.)*>|[(\[{]|[)\]}]|,|[^"<>()\[\]{},\\]+|.', re.DOTALL
 )
 _RESULT = re.compile(rb"\s*= (-?\d+|\?)(?:<((?:[^<>\\]|\\.)*)>)?(?:\(deleted\))?(?: (E[A-Z0-9]+))?")
-_OPENED = re.compile(rb"= \d+<((?:[^<>\\]|\\.)*)>$")
+_OPENED = re.compile(rb"= \d+<((?:[^<>\\]|\\.)*)>(?:\(deleted\))?$")
 _DIRECTORY = re.compile(rb"(?:-?\d+|AT_FDCWD)<((?:[^<>\\]|\\.)*)>")
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _LETTERS = {
@@ -136,21 +139,28 @@ class TraceLog:
         self.cut |= len(data) > self._left
         data = data[: self._left]
         self._left -= len(data)
-        *lines, rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            if self._skipping:
-                self._skipping = False
-            elif len(line) <= _LONGEST_LINE:
+        whole, end, rest = (self._rest + data).rpartition(b"\n")
+        if end and self._skipping:
+            self._skipping = False
+            whole = whole.partition(b"\n")[2]
+        for line in self._worth_it(whole):
+            if len(line) <= _LONGEST_LINE:
                 self._take(line)
         if len(rest) > _LONGEST_LINE:
             self._skipping, rest = True, b""
         self._rest = rest
 
+    def _worth_it(self, lines: bytes) -> Iterable[bytes]:
+        """The lines that tell something, in order."""
+        if not self.begun or self._everything:
+            return lines.split(b"\n")
+        if self._watched:
+            return (line for line in lines.split(b"\n") if _is_marked(line) or self._sees(line))
+        return _marked(lines)
+
     def _take(self, line: bytes) -> None:
         if not self.begun:
             self._begin(line)
-        if not (self._everything or _WORTH_IT.search(line) or self._sees(line)):
-            return
         if (found := _LINE.match(line)) is None:
             return
         pid, text = int(found[1]), found[2]
@@ -169,7 +179,7 @@ class TraceLog:
     def _sees(self, line: bytes) -> bool:
         """Whether the line ends with the descriptor of a watched path."""
         found = _OPENED.search(line) if self._watched else None
-        return found is not None and _text(_unescaped(found[1])) in self._watched
+        return found is not None and _opened(found[1]) in self._watched
 
     def _begin(self, line: bytes) -> None:
         found = _LINE.match(line)
@@ -219,7 +229,7 @@ class TraceLog:
         wish, names = _CALLS[name]
         if (at := _OPENS.get(name)) is not None and at < len(arguments):
             wish = "write" if _WRITING.search(arguments[at]) else "read"
-        opened = _text(_unescaped(result[2])) if result[2] else ""
+        opened = _opened(result[2]) if result[2] else ""
         if not (error or self._everything or opened in self._watched):
             return
         for where, what in names:
@@ -303,6 +313,24 @@ class TraceLog:
             self._place(child)[0] = place[0]
 
 
+def _is_marked(line: bytes) -> bool:
+    return any(mark in line for mark in _MARKS)
+
+
+def _marked(lines: bytes) -> Iterator[bytes]:
+    """The lines with a mark. To look for each mark in all lines is far less than to cut them up."""
+    starts: set[int] = set()
+    for mark in _MARKS:
+        at = lines.find(mark)
+        while at >= 0:
+            starts.add(lines.rfind(b"\n", 0, at) + 1)
+            end = lines.find(b"\n", at)
+            at = lines.find(mark, end) if end >= 0 else -1
+    for start in sorted(starts):
+        end = lines.find(b"\n", start)
+        yield lines[start : end if end >= 0 else len(lines)]
+
+
 def _arguments(text: bytes) -> tuple[list[bytes], bytes]:
     """The arguments of a call, up to its closing parenthesis, and what follows that."""
     found: list[bytes] = []
@@ -339,6 +367,11 @@ def _meant(escape: re.Match[bytes]) -> bytes:
     if code.isdigit() and code[:1] in b"01234567":
         return bytes([int(code, 8) & 255])
     return _LETTERS.get(code, code)
+
+
+def _opened(name: bytes) -> str:
+    """The path of a descriptor. What stands in for a hidden file has no name of its own any more."""
+    return _text(_unescaped(name)).removesuffix(" (deleted)")
 
 
 def _text(name: bytes) -> str:
