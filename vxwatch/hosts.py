@@ -13,6 +13,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 EVERY_HOST = "*"
 """The pattern that `network = true` stands for; nobody can write it as one of a list."""
+NO_HOST = "nothing.invalid"
+"""A pattern that grants nothing, for a box that has a proxy all the same: the name never exists."""
 
 Address = IPv4Address | IPv6Address
 

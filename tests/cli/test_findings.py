@@ -174,6 +174,28 @@ def test_a_task_that_cannot_read_its_directory_is_told_so_first(ws: Workspace) -
     assert '  allow it: tasks.t.sandbox.allow.read = ["."]\n' in done.text
 
 
+def test_what_is_denied_names_the_entry_to_change(ws: Workspace) -> None:
+    ws.write("src/key", "hidden")
+    ws.write("src/kept", "")
+    ws.write(
+        "vx.toml",
+        """
+        [tasks.t]
+        command = "cat src/key; echo x > src/kept; true"
+        sandbox.allow = { read = ["src"], write = ["src/"] }
+        sandbox.deny = { read = ["src/k*y"], write = ["src/kept"] }
+        """,
+    )
+    done = ws.vx("run", "t")
+    assert done.code == 1, done.text
+    assert "w#t read src/key, which deny.read forbids (src/k*y)\n" in done.text
+    assert "w#t wrote src/kept, which deny.write forbids (src/kept)\n" in done.text
+    assert 'take "src/k*y" out of tasks.t.sandbox.deny.read to allow it\n' in done.text
+    assert 'take "src/kept" out of tasks.t.sandbox.deny.write to allow it\n' in done.text
+    assert "nothing grants" not in done.text
+    assert "allow it: " not in done.text
+
+
 def test_what_the_config_ignores_fails_nothing(ws: Workspace) -> None:
     table = '{ allow = { read = ["src"] }, ignore = { read = ["secret.*"], write = ["/etc/x"] } }'
     command = "cat secret.txt; echo x > /etc/x; true"

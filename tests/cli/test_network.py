@@ -43,6 +43,37 @@ def test_a_refused_host_fails_a_task_that_swallows_it(ws: Workspace) -> None:
 
 
 @_needs_curl
+def test_what_was_refused_on_both_ways_is_told_once(ws: Workspace) -> None:
+    url = "http://192.0.2.7:99/"
+    command = f"{ASK} {url} -o /dev/null; curl -sS -m 20 --noproxy '*' {url}; true"
+    ws.task("get", command, box=Box(network=("a.example",)))
+    done = ws.vx("run", "get")
+    assert done.code == 1, done.text
+    assert done.text.count("connected to 192.0.2.7:99") == 1
+    assert done.text.count("allow it: tasks.get.sandbox.allow.network = ") == 1
+    assert "HTTP_PROXY" not in done.text
+
+
+@_needs_curl
+@pytest.mark.parametrize("granted", ["", 'network = ["a.example"]'], ids=["none", "one"])
+def test_what_the_proxy_refused_is_learned(ws: Workspace, granted: str) -> None:
+    with origin(page) as port:
+        url = f"http://127.0.0.1:{port}/"
+        config = f"[tasks.get]\ncommand = \"curl -fsS -m 20 --noproxy '' {url}\"\n"
+        ws.write("vx.toml", f"{config}[tasks.get.sandbox.allow]\n{granted}\n")
+        done = ws.vx("run", "--learn", "get")
+        _, _, table = done.out.partition("[tasks.get.sandbox.allow]\n")
+        learned = table.partition("#")[0]
+        assert '"127.0.0.1"]\n' in learned, done.text
+        assert ('"a.example"' in learned) == bool(granted)
+        assert "nothing.invalid" not in done.text
+        ws.write("vx.toml", f"{config}[tasks.get.sandbox.allow]\n{learned}\n")
+        done = ws.vx("run", "get")
+    assert done.code == 0, done.text
+    ws.nothing_left()
+
+
+@_needs_curl
 def test_what_is_ignored_is_refused_in_silence(ws: Workspace) -> None:
     ws.write(
         "vx.toml",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-_START = "import sys; from vxwatch.sandbox.proxy_main import main; main(int(sys.argv[1]), [int(sys.argv[2])])"
+_START = "import sys; from vxwatch.sandbox.proxy_main import serve; serve(int(sys.argv[1]), [int(sys.argv[2])])"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """What counts as denied, what it is called, and what would allow it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from vxwatch.model import Sandbox
-from vxwatch.sandbox.findings import Finding, Scene, judge, remedies, sentences
+from vxwatch.sandbox.advice import remedies, sentences
+from vxwatch.sandbox.findings import Finding, Scene, judge
 from vxwatch.sandbox.grants import Place
 from vxwatch.sandbox.policy import Mount
 from vxwatch.sandbox.tracelog import Attempt
@@ -275,3 +277,70 @@ def test_bytes_that_no_config_can_hold_are_granted_by_their_directory() -> None:
     assert remedies(findings, "t", Sandbox()) == (
         'allow it: tasks.t.sandbox.allow.read = ["lib/"]',
     )
+
+
+@pytest.mark.parametrize(
+    ("attempt", "denied"),
+    [
+        (read(f"{APP}/secret/a"), ("deny.read", "secret")),
+        (write(f"{APP}/secret/b"), ("deny.read", "secret")),
+        (read(f"{APP}/src/a.key"), ("deny.read", "src/**/*.key")),
+        (read(f"{APP}/x"), ("deny.read", "to/x")),
+        (write(f"{APP}/dist/kept"), ("deny.write", "dist/kept/")),
+        (read(f"{APP}/other"), None),
+    ],
+    ids=["read", "write", "glob", "link", "kept", "not granted"],
+)
+def test_what_is_denied_names_the_entry_that_denies_it(
+    attempt: Attempt, denied: tuple[str, str] | None
+) -> None:
+    scene = replace(SCENE, mounts=(*MOUNTS, Mount(f"{APP}/src", "mask")))
+
+    def look(path: str) -> Place:
+        real = f"{APP}/x" if path.rstrip("/") == f"{APP}/to/x" else path
+        return Place(path, real, "missing" if path.endswith("/b") else "file")
+
+    sandbox = Sandbox(
+        deny_read=("secret", "src/**/*.key", "to/x"), deny_write=("dist/kept/",), read=(".",)
+    )
+    attempt_there = replace(attempt, error="EROFS") if attempt.wish == "write" else attempt
+    (finding,) = judge((attempt_there,), scene, sandbox, look)
+    assert finding.denied == denied
+
+
+def test_what_is_denied_is_to_be_taken_out_and_not_to_be_granted() -> None:
+    files = [Finding("read", "secret/a", denied=("deny.read", "secret"))]
+    files += [Finding("write", "out/x", denied=("deny.write", "out/\u00e9"))]
+    assert sentences(files) == (
+        "read secret/a, which deny.read forbids (secret)",
+        "wrote out/x, which deny.write forbids (out/\u00e9)",
+    )
+    assert remedies(files, "t", Sandbox(read=("src",))) == (
+        'take "secret" out of tasks.t.sandbox.deny.read to allow it',
+        'take "out/\u00e9" out of tasks.t.sandbox.deny.write to allow it',
+    )
+
+
+def test_many_denied_files_of_a_directory_do_not_join_those_that_are_not_granted() -> None:
+    def look(path: str) -> Place:
+        return Place(path, path, "file")
+
+    sandbox = Sandbox(deny_read=("lib/*.key",))
+    names = [f"{n}.key" for n in range(8)] + ["a", "b"]
+    found = judge([read(f"{APP}/lib/{name}") for name in names], SCENE, sandbox, look)
+    assert [(f.name, f.files, f.denied is None) for f in found] == [
+        ("lib/", 8, False),
+        ("lib/a", 1, True),
+        ("lib/b", 1, True),
+    ]
+
+
+def test_a_target_that_the_proxy_refused_is_not_told_twice() -> None:
+    attempts = [
+        Attempt("connect", name, "connect", "ENETUNREACH") for name in ("1.2.3.4:9", "[2::]:9")
+    ]
+    sandbox = Sandbox(network=("a.example",))
+    found = judge(
+        attempts, SCENE, sandbox, lambda path: Place(path, path, "missing"), {"1.2.3.4:9"}
+    )
+    assert [finding.name for finding in found] == ["[2::]:9"]

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+from vxwatch.hosts import EVERY_HOST, NO_HOST, Refusal
 from vxwatch.sandbox.findings import Scene
 from vxwatch.sandbox.grants import Place
-from vxwatch.sandbox.learning import Disk, table
+from vxwatch.sandbox.learning import Disk, Network, table
 from vxwatch.sandbox.policy import Mount
 from vxwatch.sandbox.tracelog import Attempt
 
@@ -18,10 +19,14 @@ BARE = Scene(
     APP,
     "/home/u",
 )
+_NO_NETWORK = Network((NO_HOST,))
 
 
 def learned(
-    *attempts: Attempt, disk: Iterable[str] = (), listening: Iterable[int] = ()
+    *attempts: Attempt,
+    disk: Iterable[str] = (),
+    listening: Iterable[int] = (),
+    network: Network = _NO_NETWORK,
 ) -> list[str]:
     """The lines after the head, for a disk that holds these files, named from the project."""
     files = {f"{APP}/{name}" if name[0] not in "./" else name for name in disk}
@@ -46,7 +51,7 @@ def learned(
         lies=lambda name: lies(absolute(name)),
         listens=frozenset(listening).__contains__,
     )
-    head, *lines = table(attempts, BARE, "build", look, known)
+    head, *lines = table(attempts, BARE, "build", look, known, network)
     assert head == "[tasks.build.sandbox.allow]"
     return lines
 
@@ -109,17 +114,41 @@ def test_a_granted_directory_that_is_removed_is_pointed_out() -> None:
     ]
 
 
-def test_ports_of_the_host_and_addresses_are_named_as_far_as_they_are_known() -> None:
-    def connect(name: str, error: str) -> Attempt:
-        return Attempt("connect", name, "connect", error)
+def _connect(name: str, error: str) -> Attempt:
+    return Attempt("connect", name, "connect", error)
 
+
+def test_ports_of_the_host_and_what_goes_past_the_proxy_are_named() -> None:
     done = (
-        *(connect("127.0.0.1:5432", "ECONNREFUSED"), connect("[::1]:99", "ECONNREFUSED")),
-        *(connect("127.0.0.1:80", ""), connect("1.2.3.4:443", "ENETUNREACH")),
-        connect("10.0.0.2:53", "ENETUNREACH"),
+        *(_connect("127.0.0.1:5432", "ECONNREFUSED"), _connect("[::1]:99", "ECONNREFUSED")),
+        *(_connect("127.0.0.1:80", ""), _connect("1.2.3.4:443", "ENETUNREACH")),
+        _connect("10.0.0.2:53", "ENETUNREACH"),
     )
     assert learned(*done, listening=[5432]) == [
-        'network = ["1.2.3.4:443"]',
         "host_ports = [5432]",
-        "# it looked up hosts, whose names are not known here: network = [...]",
+        "# it connected to 1.2.3.4:443 past the proxy that HTTP_PROXY names",
+        "# it looked up hosts by itself, past the proxy that HTTP_PROXY names",
+    ]
+
+
+def test_what_the_proxy_refused_is_granted_beside_what_is_granted() -> None:
+    refused = (
+        Refusal("evil.example", 443, "which nothing grants", ("evil.example",)),
+        Refusal("1.2.3.4", 443, "which nothing grants", ("1.2.3.4",)),
+    )
+    network = Network(("a.example", "*.b.example:80"), refused)
+    assert learned(_connect("1.2.3.4:443", "ENETUNREACH"), network=network) == [
+        'network = ["a.example", "*.b.example:80", "evil.example", "1.2.3.4"]'
+    ]
+
+
+def test_what_a_grant_would_not_help_is_said() -> None:
+    denied = Refusal("bad.example", 443, "which deny.network forbids (bad.example)")
+    near = Refusal("10.0.0.1", 80, "a private address, which nothing grants", ("10.0.0.1",))
+    assert learned(network=Network((NO_HOST,), (denied,))) == [
+        "# it connected to bad.example:443, which deny.network forbids (bad.example)"
+    ]
+    assert learned(network=Network((EVERY_HOST,), (near,))) == [
+        "network = true",
+        "# it connected to 10.0.0.1:80, a private address, which nothing grants",
     ]

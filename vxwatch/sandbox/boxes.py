@@ -117,11 +117,12 @@ class Box:
         Raises `UserError` when its network failed, or when a file could not be saved.
         """
         strays = self._saving.settle() if self._saving is not None else ()
+        refused = () if self._entrance is None else await self._entrance.finish()
         if self._trace is not None:
-            report = await self._trace.report(code, strays)
+            report = await self._trace.report(code, strays, refused)
         else:
             report = self._saving.told(strays) if self._saving is not None else Report()
-        return report if self._entrance is None else await self._entrance.complete(report)
+        return report if self._entrance is None else self._entrance.complete(report, refused)
 
     def replaced(self) -> str | None:
         """A path that the box shows as it was: another file or directory is there by now.
@@ -222,6 +223,7 @@ class BoxMaker:
             if ways is not None:
                 sent.callback(ways.let_go)
                 stack.push_async_callback(ways.close)
+                await ways.begin()
             directory = found.ground.directory
             as_root = os.geteuid() == 0 and self._owner is None
             shape = Shape(directory, self._room, root_user=as_root, own_proc=own_proc)

@@ -13,6 +13,7 @@ from vxwatch.sandbox.proxy_env import proxy_environment, proxy_port
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vxwatch.hosts import Refusal
     from vxwatch.model import Task
     from vxwatch.process.nursery import Nursery
     from vxwatch.sandbox.proxy import Proxy, Tell
@@ -31,6 +32,11 @@ class Entrance:
         self._task = task
         self._inlets = Inlets(nursery, task.sandbox.host_ports)
         self._proxy = _proxy(nursery, task, tell)
+
+    async def begin(self) -> None:
+        """Start what takes its time. Raises `UserError`."""
+        if self._proxy is not None:
+            await self._proxy.begin()
 
     def variables(self, environment: "Mapping[str, str]") -> dict[str, str]:
         """What to set beside this environment of the task's command."""
@@ -60,16 +66,20 @@ class Entrance:
                 f"the network of the sandbox cannot be opened: {error.strerror}",
             ) from None
 
-    async def complete(self, report: "Report") -> "Report":
-        """The report of the command, which has ended, with the connections that were refused.
+    async def finish(self) -> "tuple[Refusal, ...]":
+        """The connections that the command, which has ended, was refused.
 
         Raises `UserError` when the proxy had ended before it.
         """
-        if self._proxy is None:
+        return () if self._proxy is None else await self._proxy.finish()
+
+    def complete(self, report: "Report", refused: "tuple[Refusal, ...]") -> "Report":
+        """The report with these refusals; what was learned has them already."""
+        if report.learned or not refused:
             return report
         from vxwatch.sandbox.proxy import with_refusals  # noqa: PLC0415 - loaded by now
 
-        return with_refusals(report, await self._proxy.finish(), self._task)
+        return with_refusals(report, refused, self._task)
 
     async def close(self) -> None:
         """Close all ways."""

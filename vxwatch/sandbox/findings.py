@@ -7,9 +7,8 @@ is one when it went to another machine. Where a path leads is asked of `look`; n
 knows a disk.
 """
 
-import json
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Literal
@@ -18,13 +17,14 @@ from vxwatch import hosts
 from vxwatch.globs import Matcher
 from vxwatch.model import Sandbox
 from vxwatch.sandbox.grants import Access as Listed
-from vxwatch.sandbox.grants import Place, parse
+from vxwatch.sandbox.grants import Place, literal, parse
 from vxwatch.sandbox.paths import inside, inside_any
 from vxwatch.sandbox.policy import Kind, Mount
 from vxwatch.sandbox.tracelog import Attempt
 
 Access = Literal["read", "write", "network"]
 Look = Callable[[str], Place]
+_Crowd = tuple[Access, str, tuple[str, str] | None]
 
 IGNORED_WRITES = (
     "**/__pycache__/**",
@@ -34,8 +34,6 @@ IGNORED_WRITES = (
 )
 """What programs write by the way and do without: as if each task had it in `ignore.write`."""
 
-MOST_NAMED = 10
-"""Findings that are told one by one."""
 MOST_FILES = 5
 """Files of one directory that are named; when there are more, the directory is."""
 
@@ -46,8 +44,6 @@ MADE = "EPERM"
 _UNSEEN = frozenset({"ENOENT", "ENOTDIR", "EACCES"})
 _REFUSED = frozenset({"EROFS", "EACCES", "EPERM", "EBUSY"})
 _UNREACHED = frozenset({"ENETUNREACH", "EHOSTUNREACH", "EACCES", "EPERM"})
-_NAMESERVER = ":53"
-_PROXY = "tell the program of the proxy that HTTP_PROXY names, if it does not look there by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,8 @@ class Finding:
 
     `package` names the project whose file it is, if that is another one that the task came to
     through an installed package; `unfolded` that a change of it would not run the task again.
-    `past_proxy`: the task may connect to some hosts, and did not take the way to them.
+    `past_proxy`: the task may connect to some hosts, and did not take the way to them. `denied` is
+    what takes the path from the task, whatever is granted: a list of its `deny`, and the entry.
     """
 
     access: Access
@@ -82,34 +79,54 @@ class Finding:
     package: str = ""
     unfolded: bool = False
     past_proxy: bool = False
+    denied: tuple[str, str] | None = None
 
 
 def judge(
-    attempts: Iterable[Attempt], scene: Scene, sandbox: Sandbox, look: Look
+    attempts: Iterable[Attempt],
+    scene: Scene,
+    sandbox: Sandbox,
+    look: Look,
+    refused: Container[str] = (),
 ) -> tuple[Finding, ...]:
-    """The findings, in the order in which they came about, many of one directory as one."""
-    return _together(judge_each(attempts, scene, sandbox, look))
+    """The findings, in the order in which they came about, many of one directory as one.
+
+    `refused` are the targets that the task's proxy refused, which tells of them better.
+    """
+    return _together(judge_each(attempts, scene, sandbox, look, refused))
 
 
 def judge_each(
-    attempts: Iterable[Attempt], scene: Scene, sandbox: Sandbox, look: Look
+    attempts: Iterable[Attempt],
+    scene: Scene,
+    sandbox: Sandbox,
+    look: Look,
+    refused: Container[str] = (),
 ) -> tuple[Finding, ...]:
     """The findings, one for each path or address, in the order in which they came about."""
-    judge = _Judge(scene, sandbox, look)
+    judge = _Judge(scene, sandbox, look, refused)
     return tuple(dict.fromkeys(finding for attempt in attempts for finding in judge.of(attempt)))
 
 
 class _Judge:
     """The judgement on one task."""
 
-    def __init__(self, scene: Scene, sandbox: Sandbox, look: Look) -> None:
+    def __init__(self, scene: Scene, sandbox: Sandbox, look: Look, refused: Container[str]) -> None:
         self.scene = scene
         self.look = look
+        self.refused = refused
         self.has_proxy = bool(sandbox.network)
         self.kinds = {m.path: m.kind for m in scene.mounts if m.kind not in {"link", "folder"}}
         self.ignored = {
             "read": _Patterns(sandbox.ignore_read, "read", scene),
             "write": _Patterns((*IGNORED_WRITES, *sandbox.ignore_write), "write", scene),
+        }
+        hidden = [("deny.read", text) for text in sandbox.deny_read]
+        kept = [("deny.write", text) for text in sandbox.deny_write]
+        # What may not be read is not there to be written either.
+        self.denied: Mapping[str, list[_Denial]] = {
+            "read": self._denials(hidden),
+            "write": self._denials((*kept, *hidden)),
         }
         self.ignored_hosts = hosts.patterns(sandbox.ignore_network)
 
@@ -132,7 +149,22 @@ class _Judge:
             name = spelled(place.path, self.scene) + ("/" if directory else "")
             package = self.package(attempt, place, access)
             unfolded = package in self.scene.unfolded
-            yield Finding(access, name, package=package, unfolded=unfolded)
+            denied = self.denial(access, (path, place.path))
+            yield Finding(access, name, package=package, unfolded=unfolded, denied=denied)
+
+    def _denials(self, entries: Iterable[tuple[str, str]]) -> "list[_Denial]":
+        return [
+            (listed, text, _Patterns((text,), "deny.read", self.scene, self.look))
+            for listed, text in entries
+        ]
+
+    def denial(self, access: str, names: Iterable[str]) -> tuple[str, str] | None:
+        """The list of `deny`, and its entry, that takes a path of these names from the task."""
+        names = tuple(names)
+        for listed, text, patterns in self.denied[access]:
+            if any(map(patterns.match, names)):
+                return listed, text
+        return None
 
     def wish(self, attempt: Attempt, place: Place) -> Literal["read", "write", ""]:
         """Which grant was missing; "" for none."""
@@ -190,20 +222,22 @@ class _Judge:
         """The finding that a connection is, if it is one."""
         host, _, port = attempt.name.rpartition(":")
         host = host.strip("[]")
-        if attempt.error not in _UNREACHED or _is_loopback(host):
+        if attempt.error not in _UNREACHED or _is_loopback(host) or attempt.name in self.refused:
             return
         if not any(pattern.matches(host, int(port)) for pattern in self.ignored_hosts):
             yield Finding("network", attempt.name, past_proxy=self.has_proxy)
 
 
 class _Patterns:
-    """The paths that a list of `ignore` names."""
+    """The paths that a list of `ignore` or `deny` names; with `look`, by where they lead as well."""
 
-    def __init__(self, texts: Iterable[str], access: Listed, scene: Scene) -> None:
+    def __init__(
+        self, texts: Iterable[str], access: Listed, scene: Scene, look: Look | None = None
+    ) -> None:
         self.paths: set[str] = set()
         self.globs: list[tuple[str, Matcher]] = []
         for text in texts:
-            if text.startswith("**/"):
+            if text.startswith("**/") and look is None:
                 self.globs.append(("/", Matcher([text])))
                 continue
             grant = parse(text, access, directory=scene.directory, home=scene.home)
@@ -211,6 +245,8 @@ class _Patterns:
                 self.globs.append((grant.path, Matcher([grant.pattern])))
             else:
                 self.paths.add(grant.path)
+            if look is not None:
+                self.paths.add(look(literal(grant)).path)
 
     def match(self, path: str) -> bool:
         """Whether one of them names this absolute path, or a directory above it."""
@@ -218,6 +254,9 @@ class _Patterns:
             inside(path, start) and _fits(matcher, path[len(start) :].strip("/"))
             for start, matcher in self.globs
         )
+
+
+_Denial = tuple[str, str, _Patterns]
 
 
 def _fits(matcher: Matcher, path: str) -> bool:
@@ -242,17 +281,17 @@ def _is_loopback(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-# From many findings to few words
+# From many findings to few
 
 
 def _together(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings, with directories in the place of many of their files."""
     kept = list(found)
     made = {f.name for f in kept if f.access == "write" and f.name.endswith("/")}
-    kept = [f for f in kept if f.access != "write" or not _below_one(f.name, made - {f.name})]
+    kept = [f for f in kept if f.access != "write" or not below_one(f.name, made - {f.name})]
     while crowd := _crowded(kept):
-        access, parent = crowd
-        files = [f for f in kept if f.access == access and _parent(f.name) == parent]
+        files = [f for f in kept if _crowd(f) == crowd]
+        parent = parent_of(files[0].name)
         whole = replace(files[0], name=f"{parent}/", files=sum(f.files for f in files))
         index = kept.index(files[0])
         kept = [f for f in kept if f not in files]
@@ -260,108 +299,29 @@ def _together(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(kept)
 
 
-def _below_one(name: str, directories: set[str]) -> bool:
+def below_one(name: str, directories: set[str]) -> bool:
+    """Whether one of these directories holds the name, or is it."""
     return any(inside(name.rstrip("/"), directory.rstrip("/")) for directory in directories)
 
 
-def _crowded(found: Iterable[Finding]) -> tuple[Access, str] | None:
+def _crowd(finding: Finding) -> _Crowd:
+    """What the files of one crowd have in common."""
+    return finding.access, parent_of(finding.name), finding.denied
+
+
+def _crowded(found: Iterable[Finding]) -> _Crowd | None:
     """A directory of the project, or of a sibling, in which many files were denied."""
-    counts: dict[tuple[Access, str], int] = {}
+    counts: dict[_Crowd, int] = {}
     for finding in found:
-        parent = _parent(finding.name)
+        parent = parent_of(finding.name)
         if finding.access == "network" or not parent.strip("./~"):
             continue
         if parent.startswith("/") or finding.name.startswith("~"):
             continue  # nobody should be told to open a directory of the system for writing
-        counts[finding.access, parent] = counts.get((finding.access, parent), 0) + 1
+        counts[_crowd(finding)] = counts.get(_crowd(finding), 0) + 1
     return next((crowd for crowd, count in counts.items() if count > MOST_FILES), None)
 
 
-def _parent(name: str) -> str:
+def parent_of(name: str) -> str:
+    """The directory in which the file or directory of this name lies."""
     return posixpath.dirname(name.rstrip("/"))
-
-
-def sentences(found: Iterable[Finding]) -> tuple[str, ...]:
-    """What a task did that was denied, in words: each follows the task's name."""
-    every = tuple(found)
-    said = [_sentence(finding) for finding in every[:MOST_NAMED]]
-    if len(every) > MOST_NAMED:
-        said.append(f"was denied {len(every) - MOST_NAMED} more")
-    return tuple(said)
-
-
-def _sentence(finding: Finding) -> str:
-    name = finding.name + (f" ({finding.files} files)" if finding.files > 1 else "")
-    if finding.access == "network":
-        if finding.past_proxy:
-            return f"connected to {name}, past the proxy that its network is behind"
-        if name.endswith(_NAMESERVER):
-            return f"looked up a host (at {name}), and nothing grants it the network"
-        return f"connected to {name}, which nothing grants"
-    verb = "read" if finding.access == "read" else "wrote"
-    if finding.unfolded:
-        return f"{verb} {name} of the package {finding.package}, whose changes do not run it again"
-    if finding.package:
-        return f"{verb} {name} of the package {finding.package}, on which it does not depend"
-    return f"{verb} {name}, which nothing grants"
-
-
-def _edge(package: str, *, unfolded: bool) -> str:
-    name = json.dumps(package)
-    if not unfolded:
-        return f"add it: {name} to the dependencies of the project"
-    return f'run it after a task of {name}: depends_on = ["^build"], say; or grant and declare its files'
-
-
-def remedies(found: Iterable[Finding], task: str, sandbox: Sandbox) -> tuple[str, ...]:
-    """Lines for the config, each complete: what is granted today and what was missing."""
-    every = tuple(found)
-    packages = {finding.package: finding.unfolded for finding in every if finding.package}
-    said = [_edge(name, unfolded=unfolded) for name, unfolded in packages.items()]
-    lists: tuple[tuple[Access, tuple[str, ...]], ...] = (
-        ("read", sandbox.read),
-        ("write", sandbox.write),
-        ("network", sandbox.network),
-    )
-    for access, granted in lists:
-        new = [_grant(f) for f in every if f.access == access and not (f.package or f.past_proxy)]
-        new = [name for name in new if not _below_one(name, {*new} - {name})]
-        if new:
-            complete = dict.fromkeys((*granted, *new))
-            said.append(f"allow it: tasks.{key(task)}.sandbox.allow.{access} = {toml(complete)}")
-    if any(finding.past_proxy for finding in every):
-        said.append(_PROXY)
-    return tuple(said)
-
-
-def _grant(finding: Finding) -> str:
-    if finding.access != "network":
-        return _writable(finding.name)
-    return "HOST" if finding.name.endswith(_NAMESERVER) else finding.name
-
-
-def _writable(name: str) -> str:
-    """A name that a TOML file can hold: the nearest directory where bytes are no text."""
-    while name and not name.isprintable() and not _encodes(name):
-        name = _parent(name) + "/"
-    return name
-
-
-def _encodes(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def key(name: str) -> str:
-    """A name as TOML writes a key."""
-    plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-    return name if plain else json.dumps(name)
-
-
-def toml(names: Iterable[str]) -> str:
-    """A list of texts as TOML writes it."""
-    texts = (json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f") for name in names)
-    return f"[{', '.join(texts)}]"

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from vxwatch.hosts import EVERY_HOST, NO_HOST, Refusal
 from vxwatch.model import Sandbox
-from vxwatch.sandbox.findings import MADE, Finding, Look, Scene, judge_each, key, toml
+from vxwatch.sandbox.advice import key, toml
+from vxwatch.sandbox.findings import MADE, Look, Scene, judge_each
 from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.tracelog import Attempt
 
@@ -33,8 +35,26 @@ class Disk:
     listens: Callable[[int], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The hosts that the task was granted while it ran, and what its proxy refused it."""
+
+    granted: tuple[str, ...] = ()
+    refused: Iterable[Refusal] = ()
+
+    def grants(self) -> tuple[str, ...]:
+        """The hosts to grant."""
+        refused = (grant for one in self.refused for grant in one.grants)
+        return tuple(name for name in dict.fromkeys((*self.granted, *refused)) if name != NO_HOST)
+
+
 def table(
-    attempts: Iterable[Attempt], bare: Scene, task: str, look: Look, disk: Disk
+    attempts: Iterable[Attempt],
+    bare: Scene,
+    task: str,
+    look: Look,
+    disk: Disk,
+    network: Network,
 ) -> tuple[str, ...]:
     """The lines of the table, ready to paste; `bare` is what a box without grants shows."""
     attempts = tuple(attempts)
@@ -42,14 +62,31 @@ def table(
     writes = _writes({f.name for f in found if f.access == "write"}, disk)
     reads = _reads({f.name for f in found if f.access == "read"}, writes, disk)
     ports = sorted(set(filter(disk.listens, _refused_ports(attempts))))
-    network = [f for f in found if f.access == "network"]
-    hosts = sorted(f.name for f in network if not f.name.endswith(":53"))
+    hosts = network.grants()
     lines = [f"[tasks.{key(task)}.sandbox.allow]"]
     lines += [f"read = {toml(reads)}"] if reads else []
     lines += [f"write = {toml(writes)}"] if writes else []
-    lines += [f"network = {toml(hosts)}"] if hosts else []
+    lines += [f"network = {_hosts(hosts)}"] if hosts else []
     lines += [f"host_ports = {ports}"] if ports else []
-    return (*lines, *_remarks(network, attempts, writes, bare))
+    told = {one.target for one in network.refused}
+    past = [f.name for f in found if f.access == "network" and f.name not in told]
+    return (*lines, *_beyond(past, network), *_removed(attempts, writes, bare))
+
+
+def _hosts(names: tuple[str, ...]) -> str:
+    return "true" if EVERY_HOST in names else toml(names)
+
+
+def _beyond(past: Iterable[str], network: Network) -> Iterable[str]:
+    """What of the network no grant would have given it, or not beside these grants."""
+    for name in sorted(past):
+        if name.endswith(":53"):
+            yield "# it looked up hosts by itself, past the proxy that HTTP_PROXY names"
+        else:
+            yield f"# it connected to {name} past the proxy that HTTP_PROXY names"
+    for one in network.refused:
+        if EVERY_HOST in network.granted or not one.grants:
+            yield f"# it connected to {one.target}, {one.why}"
 
 
 def _as_denied(attempt: Attempt) -> Attempt:
@@ -66,11 +103,7 @@ def _refused_ports(attempts: Iterable[Attempt]) -> Iterable[int]:
             yield int(port)
 
 
-def _remarks(
-    network: Iterable[Finding], attempts: Iterable[Attempt], writes: Iterable[str], bare: Scene
-) -> Iterable[str]:
-    if any(finding.name.endswith(":53") for finding in network):
-        yield "# it looked up hosts, whose names are not known here: network = [...]"
+def _removed(attempts: Iterable[Attempt], writes: Iterable[str], bare: Scene) -> Iterable[str]:
     granted = {posixpath.join(bare.directory, name.rstrip("/")) for name in writes}
     removed = {
         posixpath.relpath(path, bare.directory)

@@ -5,10 +5,12 @@ of one task alone, has nothing else of vx's, and ends with the box.
 """
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -16,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.errors import UserError
-from vxwatch.hosts import EVERY_HOST, Refusal, patterns
+from vxwatch.hosts import EVERY_HOST, NO_HOST, Refusal, patterns
 from vxwatch.process.nursery import Launch
 from vxwatch.process.tree import LaunchError
 
@@ -30,12 +32,14 @@ Tell = Callable[[Refusal], None]
 
 _RULES_FD = 3
 _LAST_WORDS = 4096  # bytes
-_START = """import sys; sys.path += sys.argv[2:]
-from vxwatch.sandbox.proxy_main import main; main(3, list(range(4, 4 + int(sys.argv[1]))))"""
+_DOOR_FD = 4
+# asyncio does without ssl, and loads it if it can, which takes a third of the start.
+_START = """import sys; sys.path += sys.argv[1:]; sys.modules["ssl"] = None
+from vxwatch.sandbox.proxy_main import main; main(3, 4)"""
 
 
 class Proxy:
-    """The proxy of one box. `close` must be awaited when the box is gone.
+    """The proxy of one box: `begin` it while the box is made. `close` must be awaited at the end.
 
     `tell` is called with each refusal when it comes about.
     """
@@ -49,11 +53,12 @@ class Proxy:
         self._nursery = nursery
         self._sandbox = sandbox
         self._tree: Tree | None = None
+        self._door, self._its_door = socket.socketpair()
         self._said = b""
         self._complaint = b""
 
-    async def open(self, init: int) -> None:
-        """Listen in the box whose first process this is. Raises `OSError` and `UserError`."""
+    async def begin(self) -> None:
+        """Start it, without a listener yet. Raises `UserError`."""
         with ExitStack() as given:
             rules = os.memfd_create("vx-rules")
             given.callback(os.close, rules)
@@ -61,23 +66,12 @@ class Proxy:
                 rules, json.dumps((self._sandbox.network, self._sandbox.deny_network)).encode()
             )
             os.lseek(rules, 0, os.SEEK_SET)
-            listeners = await self._nursery.listen_in(init, self.port)
-            for listener in listeners:
-                given.callback(listener.close)
-            numbers = (rules, *(listener.fileno() for listener in listeners))
+            given.callback(self._its_door.close)
             launch = Launch(
-                argv=(
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-c",
-                    _START,
-                    str(len(listeners)),
-                    *import_paths(),
-                ),
+                argv=(sys.executable, "-I", "-S", "-c", _START, *import_paths()),
                 cwd="/",
                 env={},
-                fds=dict(enumerate(numbers, _RULES_FD)),
+                fds={_RULES_FD: rules, _DOOR_FD: self._its_door.fileno()},
             )
             try:
                 self._tree = await self._nursery.launch(launch, self._hear)
@@ -85,6 +79,18 @@ class Proxy:
                 raise UserError(
                     "sandbox-network", f"the sandbox's network cannot be opened: {error.message}"
                 ) from None
+
+    async def open(self, init: int) -> None:
+        """Listen in the box whose first process this is. Raises `OSError`.
+
+        Who connects before the program serves waits for it.
+        """
+        with ExitStack() as given:
+            listeners = await self._nursery.listen_in(init, self.port)
+            for listener in listeners:
+                given.callback(listener.close)
+            with contextlib.suppress(ConnectionError):  # it fell, which `finish` tells
+                socket.send_fds(self._door, [b"."], [one.fileno() for one in listeners])
 
     async def finish(self) -> tuple[Refusal, ...]:
         """End it; what it has refused until now. Raises `UserError` if it had ended by itself."""
@@ -97,6 +103,8 @@ class Proxy:
 
     async def close(self) -> None:
         """End it."""
+        self._door.close()
+        self._its_door.close()
         if self._tree is not None:
             await self._tree.stop(signal.SIGKILL, 0, asyncio.Event())
 
@@ -114,7 +122,7 @@ class Proxy:
 
 def with_refusals(report: "Report", refusals: Iterable[Refusal], task: "Task") -> "Report":
     """The report of a task, with the connections that its proxy has refused."""
-    from vxwatch.sandbox.findings import key, toml  # noqa: PLC0415 - most tasks have none
+    from vxwatch.sandbox.advice import key, toml  # noqa: PLC0415 - most tasks have none
 
     assert task.sandbox is not None
     ignored = patterns(task.sandbox.ignore_network)
@@ -127,6 +135,7 @@ def with_refusals(report: "Report", refusals: Iterable[Refusal], task: "Task") -
         hints.append(f"true grants no such address; name every host: {network} = {toml(grants)}")
     elif grants:
         complete = dict.fromkeys((*task.sandbox.network, *grants))
+        complete.pop(NO_HOST, None)
         hints.append(f"allow it: {network} = {toml(complete)}")
     if any(not one.grants for one in told):
         hints.append(f"change tasks.{key(task.name)}.sandbox.deny.network to allow it")

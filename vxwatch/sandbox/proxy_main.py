@@ -27,6 +27,8 @@ _LOOKUPS = 32
 _AT_ONCE = 512
 """Clients that may be asking at the same time; those whose tunnel stands do not count."""
 _REST = 0.1
+_MOST_LISTENERS = 2
+"""One for each of the two families of addresses."""
 
 
 class Proxy:
@@ -92,7 +94,15 @@ async def _leave(client: socket.socket) -> None:
             pass
 
 
-def main(rules: int, listeners: list[int]) -> None:
+def main(rules: int, door: int) -> None:
+    """Serve with the rules at this descriptor and the listeners that come through this socket."""
+    with socket.socket(fileno=door) as given:
+        _, listeners, *_ = socket.recv_fds(given, 1, _MOST_LISTENERS)
+    if listeners:  # else there was no box
+        serve(rules, listeners)
+
+
+def serve(rules: int, listeners: list[int]) -> None:
     """Serve with the rules and the listeners that lie at these descriptors."""
     with open(rules, "rb") as file:
         allow, deny = json.load(file)

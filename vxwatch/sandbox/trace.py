@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from vxwatch.sandbox.policy import shows
 from vxwatch.sandbox.tracelog import Attempt, TraceLog, traced_calls
 
 if TYPE_CHECKING:
+    from vxwatch.hosts import Refusal
     from vxwatch.model import Task, Workspace
     from vxwatch.sandbox.findings import Scene
     from vxwatch.sandbox.policy import Mount
@@ -137,8 +138,13 @@ class Trace:
             fcntl.fcntl(self._read, fcntl.F_SETPIPE_SZ, _ROOM)
         self._loop.add_reader(self._read, self._take)
 
-    async def report(self, code: int, more: Iterable[Attempt] = ()) -> Report:
-        """What the command, which has ended with this code, was denied; `more` it was as well."""
+    async def report(
+        self, code: int, more: Iterable[Attempt] = (), refused: "Sequence[Refusal]" = ()
+    ) -> Report:
+        """What the command, which has ended with this code, was denied; `more` it was as well.
+
+        `refused` are the connections that its proxy refused, which are not told here once more.
+        """
         self._hurried = True
         self._go_on()
         with suppress(TimeoutError):
@@ -147,14 +153,15 @@ class Trace:
         if failed(self.log, code):
             return Report(lost=True)
         if self._bare is not None:
-            learned = await asyncio.to_thread(_learned, self.log, self._bare, self._task.name)
+            learned = await asyncio.to_thread(_learned, self.log, self._bare, self._task, refused)
             rest = ("# the task failed, so this may not be all",) if code else ()
             return Report(cut=self.log.cut, learned=(*learned, *rest))
         nothing = _unread(self._scene) if code else ""
         attempts = (*self.log.attempts, *more)
         if not attempts:
             return Report(cut=self.log.cut, first=nothing)
-        found = await asyncio.to_thread(judged, attempts, self._scene, self._task)
+        targets = {one.target for one in refused}
+        found = await asyncio.to_thread(judged, attempts, self._scene, self._task, targets)
         return replace(found, first=nothing, cut=self.log.cut)
 
     def close(self) -> None:
@@ -219,18 +226,23 @@ def _within(paths: frozenset[str], root: str) -> frozenset[str]:
     return frozenset(path for path in paths if inside(path, root))
 
 
-def judged(attempts: Iterable[Attempt], scene: "Scene", task: "Task") -> Report:
-    """What is said of a command of these attempts."""
-    from vxwatch.sandbox.findings import judge, remedies, sentences  # noqa: PLC0415
+def judged(
+    attempts: Iterable[Attempt], scene: "Scene", task: "Task", refused: Container[str] = ()
+) -> Report:
+    """What is said of a command of these attempts; nothing of the targets that are `refused`."""
+    from vxwatch.sandbox.advice import remedies, sentences  # noqa: PLC0415
+    from vxwatch.sandbox.findings import judge  # noqa: PLC0415
     from vxwatch.sandbox.places import follow  # noqa: PLC0415
 
     assert task.sandbox is not None
-    found = judge(attempts, scene, task.sandbox, follow)
+    found = judge(attempts, scene, task.sandbox, follow, refused)
     return Report(sentences(found), remedies(found, task.name, task.sandbox))
 
 
-def _learned(log: TraceLog, bare: "Scene", task: str) -> tuple[str, ...]:
-    from vxwatch.sandbox.learning import Disk, table  # noqa: PLC0415
+def _learned(
+    log: TraceLog, bare: "Scene", task: "Task", refused: "Sequence[Refusal]"
+) -> tuple[str, ...]:
+    from vxwatch.sandbox.learning import Disk, Network, table  # noqa: PLC0415
     from vxwatch.sandbox.places import files_below, follow, lies  # noqa: PLC0415
 
     def absolute(name: str) -> str:
@@ -241,7 +253,9 @@ def _learned(log: TraceLog, bare: "Scene", task: str) -> tuple[str, ...]:
         lies=lambda name: lies(absolute(name)) or "",
         listens=_listens,
     )
-    return table(log.attempts, bare, task, follow, disk)
+    assert task.sandbox is not None
+    network = Network(task.sandbox.network, refused)
+    return table(log.attempts, bare, task.name, follow, disk, network)
 
 
 def _listens(port: int) -> bool:

@@ -1,7 +1,8 @@
 """`vx run --learn`: a task runs with the workspace open to it, and what it needs is found out.
 
 It reads the whole workspace and writes in its project, as it would without a sandbox; nothing
-else of the machine is any more open to it than to a task without grants.
+else of the machine is any more open to it than its config says, and its proxy names the hosts that
+it then is refused.
 """
 
 import os
@@ -9,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
+from vxwatch.hosts import NO_HOST
 from vxwatch.model import Sandbox
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ def opened(workspace: "Workspace", task: "Task") -> "Task":
     places = [project.dir for project in workspace.projects.values() if project.dir != own]
     sandbox = task.sandbox or Sandbox()
     reads = dict.fromkeys(os.path.join(workspace.root, place) for place in ("", *places))
-    return replace(
-        task,
-        sandbox=replace(sandbox, read=(*sandbox.read, *reads), write=(*sandbox.write, ".")),
+    sandbox = replace(
+        sandbox,
+        read=(*sandbox.read, *reads),
+        write=(*sandbox.write, "."),
+        network=sandbox.network or (NO_HOST,),
     )
+    return replace(task, sandbox=sandbox)
