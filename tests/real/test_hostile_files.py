@@ -257,5 +257,29 @@ class TestBudget:
         put(site, *names)
         with_config(site, *names)
         error = refused(site, write=(".",))
-        assert "write grant '.'" in error.message
+        assert "in write grant '.'" in error.message
         assert "more than the 200" in error.message
+
+    @pytest.mark.parametrize("access", ["read", "write", "deny_read", "deny_write"])
+    @pytest.mark.parametrize("kind", ["file", "directory"])
+    @pytest.mark.parametrize("spelling", ["glob", "names", "globs"])
+    def test_many_paths_name_their_directory(
+        self, site: Site, access: str, kind: str, spelling: str
+    ) -> None:
+        names = [f"{letter}{number}" for letter in "ab" for number in range(105)]
+        for name in names:
+            put(site, f"app/d/{name}{'/x' if kind == 'directory' else ''}")
+        texts = {"glob": ["d/*"], "globs": ["d/a*", "d/b*"], "names": [f"d/{n}" for n in names]}
+        around = {"write": (".",)} if access == "deny_write" else {"read": (".",)}
+        beside = {} if access in {"read", "write"} else around
+        if (access, kind, spelling) in {("write", "file", "names"), ("write", "file", "globs")}:
+            assert site.run("true", write=tuple(texts[spelling])).code == 0  # they lie on one desk
+            return
+        error = refused(site, **beside, **{access: tuple(texts[spelling])})
+        assert f"{site.path('app/d')}/" in error.hint
+        assert ("name" if "deny" in access else "grant") in error.hint
+
+    def test_a_session_goes_on_after_it(self, site: Site) -> None:
+        put(site, *(f"app/d/{number}" for number in range(300)))
+        refused(site, read=("d/*",))
+        assert site.run("ls d | wc -l", read=("d",)).out == "300\n"

@@ -190,8 +190,8 @@ class TestRefusals:
         for number in range(220):
             site.write(f"app/d/{number}")
         error = refused(site, read=("d",), write=("d/0",))
-        assert f"a file in {site.path('app/d')} cannot be written alone" in error.message
-        assert f"{site.path('app/d')}/" in error.hint
+        assert f"219 names of {site.path('app/d')}/ can be read" in error.message
+        assert f"grant the directory: {site.path('app/d')}/" in error.hint
 
     def test_a_temporary_directory_of_the_box(self, site: Site) -> None:
         error = refused(site, write=("/tmp/vx-x.json",))

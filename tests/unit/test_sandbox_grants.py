@@ -3,7 +3,7 @@
 import pytest
 
 from vxwatch.errors import UserError
-from vxwatch.sandbox.grants import Grant, Place, check_write, literal, parse, too_heavy, too_many
+from vxwatch.sandbox.grants import Grant, Place, check_write, literal, parse
 
 APP = "/w/app"
 
@@ -80,22 +80,3 @@ def test_into_another_project_is_leaving_too() -> None:
 def test_other_write_grants_are_taken(text: str, place: Place) -> None:
     grant = parse(text, "write", directory=APP, home="/h/u")
     check_write(grant, place, directory=APP, root="/w")
-
-
-def test_too_many_matches_name_the_grant_and_the_directory() -> None:
-    grant = parse("src/**/*.ts", "read", directory=APP, home="/h")
-    error = too_many(grant, 200)
-    assert "'src/**/*.ts' matches more than 200" in error.message
-    assert error.hint == "grant the directory: /w/app/src/"
-
-
-def test_too_many_packages_are_told_without_a_grant() -> None:
-    assert "too many packages" in too_heavy({}, 230, 200).message
-
-
-def test_too_much_together_names_the_heaviest() -> None:
-    light = parse("x", "read", directory=APP, home="/h")
-    heavy = parse("src/*.ts", "read", directory=APP, home="/h")
-    error = too_heavy({light: 1, heavy: 150}, 230, 200)
-    assert "230" in error.message
-    assert "'src/*.ts' stands for 150" in error.message

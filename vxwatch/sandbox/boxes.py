@@ -7,7 +7,6 @@ What a box needed outside of itself (descriptors, placeholders, ports) is taken 
 import errno
 import os
 import platform
-from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, ExitStack
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from vxwatch.model import Task, Workspace
 from vxwatch.process.launching import Launch, Stdin
-from vxwatch.sandbox import births
+from vxwatch.sandbox import births, budget
 from vxwatch.sandbox.bwrap import (
     ARGS_FD,
     BLOCK_FD,
@@ -31,12 +30,12 @@ from vxwatch.sandbox.bwrap import (
     command_line,
 )
 from vxwatch.sandbox.entrance import Entrance, entrance
-from vxwatch.sandbox.grants import Place, crowded, no_file_there, not_made, not_opened, too_heavy
+from vxwatch.sandbox.grants import Place, no_file_there, not_made, not_opened
 from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch_room, tools
 from vxwatch.sandbox.opening import Placeholders, open_real
 from vxwatch.sandbox.policy import Mount, decide, shows
 from vxwatch.sandbox.seccomp import filter_program
-from vxwatch.sandbox.survey import MOST_MOUNTS, Survey, survey
+from vxwatch.sandbox.survey import Survey, survey
 from vxwatch.sandbox.trace import Report, Trace, Tracer, scene_of
 
 if TYPE_CHECKING:
@@ -309,13 +308,7 @@ class BoxMaker:
             if parent in self._host.scratch:
                 raise no_file_there(parent)
         mounts = decide(replace(self._host, tools=shown), found.ground)
-        bound = sum(mount.kind in _BOUND for mount in mounts)
-        if bound > MOST_MOUNTS:
-            around = Counter(os.path.dirname(m.path) for m in mounts if m.kind == "read")
-            for mount in mounts:
-                if mount.kind == "desk" and around[mount.path] > max(found.sizes.values()):
-                    raise crowded(mount.path, around[mount.path], MOST_MOUNTS)
-            raise too_heavy(found.sizes, bound, MOST_MOUNTS)
+        budget.check(mounts, found.sizes)
         return mounts
 
     def _tools(self, found: Survey, search: str) -> tuple[tuple[Place, ...], tuple[str, ...]]:

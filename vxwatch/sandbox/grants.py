@@ -5,7 +5,6 @@ reads the text and judges where it led; it never looks at a disk (`places` does)
 """
 
 import posixpath
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,28 +93,6 @@ def check_write(grant: Grant, place: Place, *, directory: str, root: str) -> Non
             )
 
 
-def too_many(grant: Grant, limit: int) -> UserError:
-    """The refusal of a glob with more matches than a sandbox starts with quickly."""
-    return UserError(
-        "sandbox-grant",
-        f"{grant.words} matches more than {limit} paths, more than a sandbox can start with",
-        f"{'name' if 'deny' in grant.access else 'grant'} the directory: {grant.path}/",
-    )
-
-
-def too_heavy(sizes: Mapping[Grant, int], total: int, limit: int) -> UserError:
-    """The refusal of grants that are too many together; names the one that stands for most."""
-    what = f"the sandbox needs {total} mounts, more than the {limit} it can start with"
-    if not sizes:
-        return UserError("sandbox-grant", f"{what}: the project depends on too many packages")
-    grant = max(sizes, key=lambda one: sizes[one])
-    return UserError(
-        "sandbox-grant",
-        f"{what}; {grant.words} stands for {sizes[grant]} paths",
-        f"grant a directory instead of what lies in it: {grant.path}/",
-    )
-
-
 def no_socket(grant: Grant, place: Place) -> UserError:
     """The refusal of something else in the place of a socket."""
     return UserError(
@@ -147,16 +124,6 @@ def not_kept(directory: str, reason: str) -> UserError:
     return UserError(
         "sandbox-grant",
         f"a file that was written could not be saved in {directory}: {reason}",
-    )
-
-
-def crowded(directory: str, count: int, limit: int) -> UserError:
-    """The refusal of single files in a readable directory with too much beside them."""
-    return UserError(
-        "sandbox-grant",
-        f"a file in {directory} cannot be written alone: {count} other names are there to read, "
-        f"and a sandbox can start with {limit} mounts",
-        f"grant the directory: {directory}/, or keep the file in one of its own",
     )
 
 

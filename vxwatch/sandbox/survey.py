@@ -13,6 +13,7 @@ from typing import Literal
 
 from vxwatch.model import Project, Task, Workspace
 from vxwatch.process.tree import LaunchError
+from vxwatch.sandbox.budget import MOST_MOUNTS, too_many
 from vxwatch.sandbox.grants import (
     Access,
     Grant,
@@ -21,7 +22,6 @@ from vxwatch.sandbox.grants import (
     literal,
     no_socket,
     parse,
-    too_many,
 )
 from vxwatch.sandbox.paths import inside, inside_any
 from vxwatch.sandbox.places import follow, is_socket, is_special, lies, listing, places, texts
@@ -29,8 +29,6 @@ from vxwatch.sandbox.policy import Entry, Ground
 from vxwatch.sandbox.protected import Protection, Territory, protect, repositories
 from vxwatch.sandbox.strangers import bound_sockets
 
-MOST_MOUNTS = 200
-"""Each one costs more than the one before: 3 ms in all with ten, 80 ms with 200, 3 s with 1000."""
 _PRIVATE = (".git", ".vx")
 _ENVIRONMENT = ".venv"
 
@@ -159,7 +157,7 @@ class _Surveyor:
             grant = parse(text, access, directory=self.directory, home=self.home)
             found = list(islice(places(grant, self.foreign.__contains__), MOST_MOUNTS + 1))
             if len(found) > MOST_MOUNTS:
-                raise too_many(grant, MOST_MOUNTS)
+                raise too_many(grant)
             self.sizes[grant] = len(found)
             for place in found:
                 yield grant, place
@@ -236,7 +234,7 @@ class _Surveyor:
             grant = parse(text, access, directory=self.directory, home=self.home)
             found = list(islice(places(grant, lambda _: False, leaving=True), MOST_MOUNTS + 1))
             if len(found) > MOST_MOUNTS:
-                raise too_many(grant, MOST_MOUNTS)
+                raise too_many(grant)
             self.sizes[grant] = len(found)
             yield from found
 
