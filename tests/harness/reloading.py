@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -66,9 +67,9 @@ class Program:
 class Events:
     """The reload channel as a page hears it."""
 
-    def __init__(self, client: socket.socket) -> None:
+    def __init__(self, client: socket.socket, path: str = PATH) -> None:
         self.client = client
-        client.sendall(f"GET {PATH}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        client.sendall(f"GET {path}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self._file = client.makefile("rb")
         self.head = list(iter(self._file.readline, b"\r\n"))
         assert self._file.readline() == b"retry: 500\n"
@@ -78,6 +79,11 @@ class Events:
         lines = [line.decode().rstrip("\n") for line in iter(self._file.readline, b"\n") if line]
         assert len(lines) == 2, lines
         return lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing came that was not read."""
+        return not select.select([self.client], [], [], 0)[0]
 
     def close(self) -> None:
         """The page goes away."""

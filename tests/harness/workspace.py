@@ -129,6 +129,7 @@ class Workspace:
         grace: str | None = None,
         stop_signal: str | None = None,
         restart: str | None = None,
+        live_reload: bool | None = None,
         secrets: Sequence[str] = (),
         box: Box | None = None,
         follows: bool = True,
@@ -142,6 +143,7 @@ class Workspace:
             "restart_on_dependencies": follows and restart != "never",
             "stop_signal": stop_signal,
             "restart": restart,
+            "live_reload": live_reload,
         }
         self.task(name, command, after=after, grace=grace, secrets=secrets, box=box)
         self._tables[name]["persistent"] = {k: v for k, v in fields.items() if v is not None}
