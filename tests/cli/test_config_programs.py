@@ -254,3 +254,49 @@ def test_a_run_without_programs_loads_nothing_for_them(ws: Workspace) -> None:
     assert "vxwatch.workspace.loading" in loaded
     for module in ("workspace.programs", "workspace.lock", "workspace.program_main"):
         assert f"vxwatch.{module}\n" not in loaded
+
+
+def test_one_that_is_broken_is_not_blamed_on_others(ws: Workspace) -> None:
+    ws.write("vx.workspace.py", "config = {'members': ['p/*'], 'presets': {}}[0]\n")
+    ws.write("vx.toml", "[tasks.x]\nextends = 't'\n")
+    done = ws.vx("show")
+    assert done.err == "vx.workspace.py:1: KeyError: 0\n"
+    ws.write("vx.workspace.py", "config = {'members': ['p/*']}\n")
+    ws.write("p/a/vx.config.py", "import os\nos._exit(3)\n")
+    ws.write("p/b/vx.config.py", "config = {'tasks': {}}\n")
+    ws.write("vx.toml", "[tasks.x]\ncommand = 'true'\n")
+    done = ws.vx("show")
+    assert done.err == "p/a/vx.config.py: ended before it had a value (exit code 3)\n"
+
+
+def test_what_cannot_be_read_is_a_problem(ws: Workspace) -> None:
+    os.mkfifo(ws.file("vx.config.py"))
+    done = ws.vx("show")
+    assert (done.code, done.err) == (2, "vx.config.py: cannot be read: not a regular file\n")
+
+
+def test_a_change_of_what_it_reads_affects_all(programs: Workspace) -> None:
+    programs.write(".gitignore", ".vx\n")
+    programs.git("add", ".")
+    programs.git("commit", "-qm", "a")
+    assert "nothing to do" in programs.vx("run", "build", "--affected=HEAD").out
+    programs.write("shared.py", SHARED + "# another\n")
+    assert "1 ran" in programs.vx("run", "build", "--affected=HEAD").out
+
+
+@pytest.mark.parametrize("name", ["vx.config.py", "shared.py", "shared/__init__.py"])
+def test_a_boxed_task_cannot_change_it(programs: Workspace, name: str) -> None:
+    task = {
+        "command": f"mkdir -p shared; echo 'raise ValueError' > {name}",
+        "sandbox": {"allow": {"read": ["."], "write": ["."]}},
+    }
+    text = PROGRAM.replace('    "tasks": {\n', f'    "tasks": {{\n        "bad": {task!r},\n')
+    programs.write("vx.config.py", text)
+    vx = programs.watch("bad")
+    if name == "shared/__init__.py":
+        vx.wait_says("shared/__init__.py is not loaded: it appeared where w#bad may write")
+    else:
+        vx.wait_says("Read-only file system")
+        assert programs.read("vx.config.py") == text
+        assert programs.read("shared.py") == SHARED
+    assert "ValueError" not in vx.output

@@ -177,7 +177,13 @@ def test_a_circle_is_told() -> None:
 
 @pytest.mark.parametrize(
     "shared",
-    ["presets.p.zzz = 1", "presets.p.extends = 'p'", "presets.p = 7", "[presets.p]\ngrace=7"],
+    [
+        "presets = 7",
+        "presets.p.zzz = 1",
+        "presets.p.extends = 'p'",
+        "presets.p = 7",
+        "[presets.p]\ngrace=7",
+    ],
 )
 def test_who_extends_a_wrong_preset_is_not_blamed(shared: str) -> None:
     tasks, faults = read(

@@ -96,7 +96,7 @@ class Reader:
 
     def looked_at(self, files: Iterable[str]) -> None:
         """Note files that have a say in the config, also those that are not there but would."""
-        self.files += [file for file in files if file not in self.files]
+        self.files[:] = dict.fromkeys((*self.files, *files))
 
     def problem(self, file: str, line: int, message: str, hint: str = "") -> None:
         """Note that something is wrong with a file as a whole."""

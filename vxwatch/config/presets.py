@@ -33,10 +33,14 @@ class Presets:
     `misfits` collects what `tell` finds to stand in a preset.
     """
 
-    def __init__(self, tables: Mapping[str, Any], faults: Faults) -> None:
-        """`tables` are as TOML has them; `faults` what is known of their document, and grows."""
+    def __init__(self, tables: Mapping[str, Any] | None, faults: Faults) -> None:
+        """`tables` are as TOML has them, None where a fault that is told hides them.
+
+        `faults` is what is known of their document, and grows.
+        """
         self.misfits: list[Misfit] = []
-        self._tables = tables
+        self._hidden = tables is None
+        self._tables = tables = tables or {}
         self._broken = {at[1] for at, _, _ in faults.found if at[:1] == (NAME,) and len(at) > 1}
         for name in tables:
             self._check_chain(name, faults)
@@ -45,7 +49,7 @@ class Presets:
         """The table with what it extends; None where that cannot be told, which is told once."""
         if not isinstance(table, dict) or FIELD not in table:
             return table
-        if not self._is_known(table[FIELD], (*at, FIELD), faults):
+        if self._hidden or not self._is_known(table[FIELD], (*at, FIELD), faults):
             return None
         names = [*self._chain(table)]
         if not self._broken.isdisjoint(names):

@@ -26,6 +26,6 @@ class Settings:
 def read_settings(raw: Any, faults: Faults) -> Settings:
     """The settings of the workspace; if anything is wrong, the default ones with the presets."""
     fields = WORKSPACE.check(raw, (), faults)
-    tables = raw.get("presets") if isinstance(raw, dict) else None
-    presets = Presets(tables if isinstance(tables, dict) else {}, faults)
+    tables = raw.get("presets", {}) if isinstance(raw, dict) else None
+    presets = Presets(tables if isinstance(tables, dict) else None, faults)
     return Settings(presets=presets) if faults.found else Settings(**{**fields, "presets": presets})

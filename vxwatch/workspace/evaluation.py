@@ -4,6 +4,7 @@ Where there is none, nothing that evaluates one is loaded.
 """
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vxwatch.config.load import Document, Reader
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 class Evaluation:
     """What takes the values of programs in one loading of a workspace. Must be closed.
 
-    What they looked at is noted by `reader`; `directories` are those whose names they looked at,
-    `names` the variables that they asked for. `frozen`: see `lock`.
+    From its `end` on, what they looked at and what is wrong with them is noted by `reader`;
+    `directories` are those whose names they looked at, `names` the variables that they asked for.
+    `frozen`: see `lock`.
     """
 
     def __init__(self, reader: Reader, *, frozen: bool = False) -> None:
@@ -28,15 +30,19 @@ class Evaluation:
         self._frozen = frozen
         self._programs: Programs | Locked | None = None
 
+    def prepare(self, files: Iterable[str]) -> None:
+        """Evaluate these programs, which are there, all at once."""
+        there = [*files]
+        if there:
+            self._programs = self._programs or self._open()
+            self._programs.prepare(there)
+
     def document(self, file: str) -> Document | None:
         """What a program evaluates to; None where there is none, or none that has a value."""
         if not self._lies(file):
             return None
-        if self._programs is None:
-            self._programs = self._open()
-        document = self._programs.document(file)
-        self._take(self._programs)
-        return document
+        self._programs = self._programs or self._open()
+        return self._programs.document(file)
 
     def end(self) -> None:
         """All programs that there are were asked for."""
@@ -78,4 +84,3 @@ class Evaluation:
         self.reader.looked_at(sorted(programs.looked - found))
         self.names |= programs.names
         self.reader.problems += programs.problems
-        programs.problems = []

@@ -15,6 +15,7 @@ from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.configs import Configs
 from vxwatch.config.faults import Faults
 from vxwatch.config.load import Document, Reader
+from vxwatch.config.presets import Presets
 from vxwatch.config.settings import Settings, read_settings
 from vxwatch.config.tasks import make_tasks, read_tags
 from vxwatch.errors import ConfigError
@@ -28,6 +29,7 @@ from vxwatch.workspace.members import Members, find_members
 from vxwatch.workspace.outputs import check_outputs
 
 Named = Mapping[str, Place]
+_SETTINGS = (SETTINGS, PROGRAM_SETTINGS)
 
 
 def load(root: str, *, frozen: bool = False) -> Workspace:
@@ -82,7 +84,8 @@ def _settings(evaluation: Evaluation) -> tuple[Document | None, Settings]:
     found = (reader.toml(SETTINGS), evaluation.document(PROGRAM_SETTINGS))
     documents = [document for document in found if document]
     if not documents:
-        return None, Settings()
+        is_broken = any(os.path.lexists(f"{reader.root}/{name}") for name in _SETTINGS)
+        return None, Settings(presets=Presets(None, Faults())) if is_broken else Settings()
     document, *others = documents
     if others:
         _refuse_second(reader, others[0], f"{SETTINGS} configures this workspace too")
@@ -111,7 +114,9 @@ def _places(evaluation: Evaluation, settings: Settings) -> tuple[Members, list[P
         patterns = (*((top and top.members) or ()), *(read_pnpm(reader) or ()))
     members = find_members(reader.root, patterns)
     below = [read_place(reader, directory) for directory in members.directories if directory]
-    return members, [_evaluated(evaluation, place) for place in (top, *below) if place]
+    places = [place for place in (top, *below) if place]
+    evaluation.prepare(place.program for place in places if place.program)
+    return members, [_evaluated(evaluation, place) for place in places]
 
 
 def _evaluated(evaluation: Evaluation, place: Place) -> Place:

@@ -7,7 +7,7 @@ value that differs is refused. The file is made for people to read and to keep i
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -63,6 +63,12 @@ class Locked:
         self._entries = self._read()
         self._asked: set[str] = set()
 
+    def prepare(self, files: Iterable[str]) -> None:
+        """Evaluate those of the programs, relative to the root, whose locked value may not count."""
+        entries = self._entries or {}
+        moved = (f for f in files if f in entries and not entries[f].is_of(self._programs.files))
+        self._programs.prepare(moved)
+
     def document(self, file: str) -> Document | None:
         """The value of a program, relative to the root; None where that is a problem."""
         self._asked.add(file)
@@ -72,14 +78,10 @@ class Locked:
         if locked is None:
             self._problem(f"has no value of {file}")
             return None
-        if locked.is_of_these_files(self._root):
+        if locked.is_of(self._programs.files):
             self.looked.update(locked.looked)
             return locked.document(file)
         document = self._programs.document(file)
-        self.looked |= self._programs.looked
-        self.names |= self._programs.names
-        self.problems += self._programs.problems
-        self._programs.problems = []
         if document is not None:
             self._compare(file, locked.value, document.raw)
         return document
@@ -88,6 +90,9 @@ class Locked:
         """All programs that there are were asked for; what else is locked is gone."""
         for file in sorted((self._entries or {}).keys() - self._asked):
             self._problem(f"has a value of {file}, which is not there")
+        self.looked |= self._programs.looked
+        self.names |= self._programs.names
+        self.problems += self._programs.problems
 
     def close(self) -> None:
         """Remember what had to be evaluated."""

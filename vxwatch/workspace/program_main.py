@@ -1,9 +1,10 @@
-"""The process in which one config program is evaluated. A script: it imports nothing of vx.
+"""The process in which config programs are evaluated. A script: it imports nothing of vx.
 
-It is called with the root of the workspace, the program (absolute paths) and the seconds that it
-may take, and writes one answer to its standard output: the value of `config`, or what went wrong,
-and in both cases all that the program looked at. What the program itself prints goes to standard
-error. It ends with vx.
+It is called with the root of the workspace, the seconds that a program may take, and programs
+relative to the root. It forks for each, and that writes one answer to standard output, as a line of
+JSON: the value of `config`, or what went wrong, and in both cases all that the program looked at.
+One without an answer has none. What a program itself prints goes to standard error. All of it ends
+with vx.
 
 A program may look at files and at variables by name, and import modules of the workspace. It is
 kept from what would make its value depend on anything else, or change anything: it starts no
@@ -141,9 +142,9 @@ class Looks:
 
 
 class Clock:
-    """Ends the process when its time is up, or when vx is gone."""
+    """Ends the process when its parent is gone, and tells when its time is up."""
 
-    def __init__(self, seconds: float, late: "object") -> None:
+    def __init__(self, seconds: float, late: "object" = None) -> None:
         self._parent = os.getppid()
         self._end = time.monotonic() + seconds
         self._late = late
@@ -157,22 +158,36 @@ class Clock:
             self._late(frame)  # type: ignore[operator]
 
 
-def main(root: str, program: str, seconds: str) -> None:
-    """Evaluate a program and answer."""
+def main(root: str, seconds: str, *programs: str) -> None:
+    """Evaluate programs, one after the other."""
+    Clock(math.inf)
+    code = 0
+    for program in programs:
+        child = os.fork()
+        if not child:
+            evaluate(root, float(seconds), program)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status) & 0xFF or code
+    sys.exit(code)
+
+
+def evaluate(root: str, seconds: float, name: str) -> None:
+    """Evaluate a program, answer, and end."""
     answer = os.dup(1)
     os.dup2(2, 1)
+    program = f"{root}/{name}"
     places = tuple(dict.fromkeys((os.path.dirname(program), root)))
     looks = Looks(root, places)
-    hidden = {name for name in os.environ if name.startswith("PYTHON")}
-    environment = Environment({n: v for n, v in os.environ.items() if n not in hidden})
+    visible = {n: v for n, v in os.environ.items() if not n.startswith("PYTHON")}
+    environment = Environment(visible)
 
     def end(result: "dict[str, object]") -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         looks.loaded()
         looks.paths.add(program)
-        result |= {"paths": sorted(looks.paths), "names": sorted(environment.asked)}
+        found = {"program": name, "paths": sorted(looks.paths), "names": sorted(environment.asked)}
         sys.stdout.flush()
-        rest = memoryview(json.dumps(result).encode())
+        rest = memoryview(json.dumps({**result, **found}).encode() + b"\n")
         while rest:
             rest = rest[os.write(answer, rest) :]
         os._exit(0)
@@ -181,14 +196,14 @@ def main(root: str, program: str, seconds: str) -> None:
         while frame is not None and not _is_local(frame.f_code.co_filename, root):
             frame = frame.f_back
         place = (frame.f_code.co_filename, frame.f_lineno) if frame else (program, 0)
-        end({"fault": [*place, "", f"takes longer than {seconds} s"]})
+        end({"fault": [*place, "", f"takes longer than {seconds:g} s"]})
 
-    Clock(float(seconds), late)
+    Clock(seconds, late)
     lines = Lines(_ast.Module([], []))
     try:
+        os.chdir(os.path.dirname(program))
         with open(program, "rb") as file:
-            source = file.read()
-        tree = compile(source, program, "exec", _ONLY_AST, dont_inherit=True)
+            tree = compile(file.read(), program, "exec", _ONLY_AST, dont_inherit=True)
         lines = Lines(tree)
         code = compile(tree, program, "exec", dont_inherit=True)
         _prepare(places, root, looks, environment)

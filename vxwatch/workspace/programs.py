@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +19,15 @@ import xxhash
 from vxwatch.config.faults import At
 from vxwatch.config.load import Document, content_of
 from vxwatch.errors import Problem
-from vxwatch.process.command import capture
+from vxwatch.workspace.evaluating import MAIN, evaluate
 from vxwatch.workspace.home import replace
 
 PLACE = ".vx/cache/programs"
 """Where the values are remembered, below the root of the workspace."""
 
-SECONDS = 10.0
-"""How long a program may take."""
-
-_MAIN = os.path.join(os.path.dirname(__file__), "program_main.py")
 _FORMAT = "programs 1"
 _SLACK = 20_000_000
 """Nanoseconds by which a file system's clock may be behind ours."""
-_PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +48,9 @@ class Evaluated:
         """The value, as if it had been read from that file."""
         return Document(file, json.dumps(self.value), self.value, lines=self.lines)
 
-    def is_of_these_files(self, root: str) -> bool:
+    def is_of(self, files: "Files") -> bool:
         """Whether everything that was looked at is as it was."""
-        return all(digest == fingerprint(root, path) for path, digest in self.looked.items())
+        return all(digest == files.digest(path) for path, digest in self.looked.items())
 
 
 class Programs:
@@ -74,19 +69,29 @@ class Programs:
         self.settled = True
         self._root = root
         self._environ = environ
+        self.files = Files(root)
         self._remembered = _load(root)
         self._moved = False
+        self._asked_for: set[str] = set()
+
+    def prepare(self, files: Iterable[str]) -> None:
+        """Evaluate those of the programs, relative to the root, whose value is not known."""
+        stale = []
+        for file in files:
+            found = self._remembered.get(file)
+            if found is not None and self._stands(found):
+                self._take(file, found)
+            else:
+                stale.append(file)
+        if stale:
+            self._evaluate(stale)
 
     def document(self, file: str) -> Document | None:
         """What a program, relative to the root, evaluates to; None if that is a problem."""
-        found = self._remembered.get(file)
-        if found is None or not self._stands(found):
-            found = self._evaluate(file)
-        if found is None:
-            return None
-        self.evaluated[file] = found
-        self._note(found.looked, found.names)
-        return found.document(file)
+        if file not in self._asked_for:
+            self.prepare([file])
+        found = self.evaluated.get(file)
+        return found.document(file) if found else None
 
     def end(self) -> None:
         """All programs that there are were asked for."""
@@ -101,63 +106,82 @@ class Programs:
 
     def _stands(self, found: Evaluated) -> bool:
         same = found.names == _asked(found.names, self._environ)
-        return same and found.is_of_these_files(self._root)
+        return same and found.is_of(self.files)
 
     def _note(self, looked: Iterable[str], names: Iterable[str]) -> None:
         self.looked.update(looked)
         self.names.update(names)
 
-    def _evaluate(self, file: str) -> Evaluated | None:
+    def _take(self, file: str, found: Evaluated) -> None:
+        self._asked_for.add(file)
+        self.evaluated[file] = found
+        self._note(found.looked, found.names)
+
+    def _evaluate(self, stale: Sequence[str]) -> None:
         since = time.time_ns()
-        answer = self._ask(file)
-        if answer is None:
-            return None
+        self.files = Files(self._root)
+        readable = [file for file in stale if self._is_readable(file)]
+        done = evaluate(self._root, readable, self._environ)
+        for file in readable:
+            answer = done.answers.get(file)
+            if answer is None:
+                self._fail(file, f"ended before it had a value{done.reason}")
+            elif "fault" in answer:
+                self._refuse(file, answer)
+            else:
+                self._keep(file, answer, since)
+
+    def _is_readable(self, file: str) -> bool:
+        try:
+            content_of(f"{self._root}/{file}")
+        except OSError as error:
+            self._fail(file, f"cannot be read: {error.strerror}")
+            return False
+        return True
+
+    def _refuse(self, file: str, answer: Mapping[str, Any]) -> None:
+        self._asked_for.add(file)
+        self._note((_relative(self._root, path) for path in answer["paths"]), answer["names"])
+        path, line, field, message = answer["fault"]
+        self.problems.append(Problem(_relative(self._root, path), line, field, message))
+
+    def _keep(self, file: str, answer: Mapping[str, Any], since: int) -> None:
         looked = [_relative(self._root, path) for path in answer["paths"]]
-        if "fault" in answer:
-            self._note(looked, answer["names"])
-            path, line, field, message = answer["fault"]
-            self.problems.append(Problem(_relative(self._root, path), line, field, message))
-            return None
         found = Evaluated(
             value=answer["config"],
             lines={tuple(at): line for at, line in reversed(answer["lines"])},
-            looked={path: fingerprint(self._root, path) for path in looked},
+            looked={path: self.files.digest(path) for path in looked},
             names=_asked(answer["names"], self._environ),
         )
+        self._take(file, found)
         # What was saved just now may not be what was evaluated.
         if all(_older(os.path.join(self._root, path), since) for path in looked):
             self._remembered[file] = found
             self._moved = True
         else:
             self.settled = False
-        return found
 
-    def _ask(self, file: str) -> Any:
-        """The answer of the process that evaluates; None if it gives none, which is a problem."""
-        program = f"{self._root}/{file}"
-        flags = ("-s", "-S", "-P", "-B", "-X", "utf8")
-        words = (_MAIN, self._root, program, f"{SECONDS:g}")
-        variables = {n: v for n, v in self._environ.items() if not n.startswith("PYTHON")}
-        done = capture(
-            (sys.executable, *flags, *words),
-            cwd=os.path.dirname(program),
-            env={**variables, "PYTHONHASHSEED": "0"},
-            limit=SECONDS + _PATIENCE,
-            shown=True,
-        )
-        try:
-            return json.loads(done.out)
-        except ValueError:
-            self._note([file], ())
-            reason = done.err.decode(errors="replace").strip() or f"exit code {done.code}"
-            message = f"ended before it had a value ({reason})"
-            self.problems.append(Problem(file, 0, "", message))
-            return None
+    def _fail(self, file: str, message: str) -> None:
+        self._asked_for.add(file)
+        self._note([file], ())
+        self.problems.append(Problem(file, 0, "", message))
 
 
-def fingerprint(root: str, path: str) -> str | None:
-    """What is at a path: the content of a file, the names in a directory; None if nothing is."""
-    full = os.path.join(root, path)
+class Files:
+    """What lies below a root, each path looked at once."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, str | None] = {}
+
+    def digest(self, path: str) -> str | None:
+        """The content of a file, the names in a directory; None if nothing is there."""
+        if path not in self._known:
+            self._known[path] = _fingerprint(os.path.join(self._root, path))
+        return self._known[path]
+
+
+def _fingerprint(full: str) -> str | None:
     try:
         if os.path.isdir(full):
             names = "\0".join(sorted(os.listdir(full)))
@@ -220,6 +244,6 @@ def _content(known: Mapping[str, Evaluated]) -> bytes:
 
 def _head(body: bytes) -> bytes:
     """The version of all that has a say in a value, and a hash of the rest."""
-    evaluator = xxhash.xxh3_128_hexdigest(content_of(_MAIN))
+    evaluator = xxhash.xxh3_128_hexdigest(content_of(MAIN))
     versions = json.dumps([_FORMAT, sys.version, sys.executable, evaluator])
     return f"{versions} {xxhash.xxh3_128_hexdigest(body)}".encode()
