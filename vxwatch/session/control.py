@@ -211,7 +211,7 @@ class Control:
                 if at < tail.start:
                     await _send(connection, {"lost": tail.start - at})
                     at = tail.start
-                piece = tail.read(at, _PIECE if follow else min(_PIECE, end - at))
+                piece = tail.read(at, _PIECE if follow else max(0, min(_PIECE, end - at)))
                 at += len(piece)
                 if piece:
                     await _send(connection, {"output": b64encode(piece).decode()})
