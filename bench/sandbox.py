@@ -8,14 +8,20 @@ the same namespaces and ten mounts; "the same box, bare" is the very bubblewrap 
 with all mounts of its policy, made without vx. They, and the command without any sandbox, run in
 turns. The first ratio says what vx's policy and vx cost together, the second what vx alone does.
 `with findings` is what a one-shot task gets, traced; without, what a server does.
+The last table is of sessions of their own, several tasks each: what the first of them waits for
+besides, the check of this host above all, and how much later it ends than the median of the rest.
 `srt` (npm: @anthropic-ai/sandbox-runtime), where tools.py installed it, is called as a command, as
 its users do, so with its own start.
 """
 
 import asyncio
+import json
 import os
 import shutil
 import signal
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
@@ -32,6 +38,7 @@ from vxwatch.sandbox.runtime import SandboxRuntime
 from vxwatch.workspace.discover import load_workspace
 
 COMMAND = "true"
+TASKS = 6
 CONFIG = """
 [tasks.plain]
 command = "true"
@@ -146,6 +153,34 @@ async def run_all(root: str, rounds: int) -> dict[str, list[float]]:
         return await measure.in_turns(cases, rounds)
 
 
+async def one_session(root: str) -> list[float]:
+    """Seconds of each of some tasks that a session runs in their boxes, traced."""
+    made = load_workspace(root)
+    (project,) = made.projects.values()
+    task = project.tasks["traced"]
+    async with Nursery.open() as nursery, SandboxRuntime(nursery, made, os.environ) as runtime:
+        vx = Vx(made, nursery, runtime)
+
+        async def run() -> None:
+            await runtime.ensure()
+            await vx.boxed(task)
+
+        return [await _timed(run()) for _ in range(TASKS)]
+
+
+def sessions(root: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds of the first task of a session, of the following, and of what is between them."""
+    taken: dict[str, list[float]] = {"first": [], "following": [], "later": []}
+    for _ in range(rounds):
+        words = [sys.executable, os.path.abspath(__file__), "--session", root]
+        said = subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
+        first, *following = json.loads(said)
+        taken["first"].append(first)
+        taken["following"].append(statistics.median(following))
+        taken["later"].append(first - taken["following"][-1])
+    return taken
+
+
 async def _timed(work: Awaitable[None]) -> float:
     begun = time.perf_counter()
     await work
@@ -155,7 +190,11 @@ async def _timed(work: Awaitable[None]) -> float:
 def main() -> None:
     parser = measure.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--session", metavar="ROOT", help="run one session, tell its times")
     given = parser.parse_args()
+    if given.session:
+        print(json.dumps(asyncio.run(one_session(given.session))))
+        return
     with measure.stage() as directory:
         root = f"{directory}/sandbox"
         workspace.write(f"{root}/package.json", '{"name": "sandbox", "private": true}')
@@ -168,6 +207,7 @@ def main() -> None:
         measure.compare(taken, "bare bwrap")
         both = ("the same box, bare", "vx, sandboxed", "vx, with findings")
         measure.compare({name: taken[name] for name in both}, both[0])
+        measure.compare(sessions(root, given.rounds), "following")
 
 
 if __name__ == "__main__":

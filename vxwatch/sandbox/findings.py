@@ -10,10 +10,8 @@ knows a disk.
 import posixpath
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from vxwatch import hosts
 from vxwatch.globs import Matcher
 from vxwatch.model import Sandbox
 from vxwatch.sandbox.grants import Access as Listed
@@ -21,6 +19,9 @@ from vxwatch.sandbox.grants import Place, literal, parse
 from vxwatch.sandbox.paths import inside, inside_any
 from vxwatch.sandbox.policy import Kind, Mount
 from vxwatch.sandbox.tracelog import Attempt
+
+if TYPE_CHECKING:
+    from vxwatch.hosts import Pattern
 
 Access = Literal["read", "write", "network"]
 Look = Callable[[str], Place]
@@ -128,7 +129,7 @@ class _Judge:
             "read": self._denials(hidden),
             "write": self._denials((*kept, *hidden)),
         }
-        self.ignored_hosts = hosts.patterns(sandbox.ignore_network)
+        self.ignored_hosts = _hosts(sandbox.ignore_network)
 
     def of(self, attempt: Attempt) -> Iterator[Finding]:
         """The finding that this attempt is, if it is one."""
@@ -273,7 +274,17 @@ def spelled(path: str, scene: Scene) -> str:
     return path
 
 
+def _hosts(texts: tuple[str, ...]) -> "tuple[Pattern, ...]":
+    if not texts:
+        return ()
+    from vxwatch.hosts import patterns  # noqa: PLC0415 - few tasks have any, and it takes its time
+
+    return patterns(texts)
+
+
 def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address  # noqa: PLC0415 - few tasks connect
+
     try:
         address = ip_address(host)
     except ValueError:

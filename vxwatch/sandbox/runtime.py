@@ -41,8 +41,9 @@ class SandboxRuntime:
         self._verdict: Verdict | None = None
         self._maker: BoxMaker | None = None
         self._tracer: Tracer | None = None
+        self._looked = False
         self.on_refusal: Callable[[Task, Refusal], None] | None = None
-        self._remarks: list[tuple[str, str]] | None = None
+        self._remarks: list[tuple[str, str]] = []
         self._live: dict[Box, TaskId] = {}
         self._born: dict[str, tuple[TaskId, Mark]] = {}
 
@@ -70,8 +71,13 @@ class SandboxRuntime:
         """
         async with self._asking:
             if self._verdict is None:
-                root = self._workspace.root
-                self._verdict = await probe(self._nursery, self._environ, root)
+                # What the first task needs besides is looked for while the box of the probe runs.
+                looking = asyncio.get_running_loop().run_in_executor(None, self._look)
+                try:
+                    root = self._workspace.root
+                    self._verdict = await probe(self._nursery, self._environ, root)
+                finally:
+                    await looking
         if not self._verdict.ok and not (weaker and self._verdict.weaker):
             raise UserError(
                 "sandbox-unavailable",
@@ -94,8 +100,9 @@ class SandboxRuntime:
         Raises `UserError` for a grant that is refused.
         """
         maker = self._the_maker()
-        if task.persistent is None:
-            maker.tracer = await self._find_tracer()
+        if not self._looked:
+            await asyncio.to_thread(self._look)
+        maker.tracer = self._tracer
         own_proc = self._verdict is None or self._verdict.ok
         box = await maker.make(task, command, environment, stdin, folded=folded, own_proc=own_proc)
         self._live[box] = task.id
@@ -110,18 +117,18 @@ class SandboxRuntime:
             self._maker.on_refusal = self.on_refusal
         return self._maker
 
-    async def _find_tracer(self) -> Tracer | None:
-        async with self._asking:
-            if self._remarks is None:
-                root = self._workspace.root
-                self._tracer = await asyncio.to_thread(find_tracer, self._environ, root)
-                self._remarks = remark(self._tracer)
-        return self._tracer
+    def _look(self) -> None:
+        """Find the tracer, and load what judges what it says."""
+        import vxwatch.sandbox.findings  # noqa: F401, PLC0415 - the session's start does not wait for it
+
+        self._tracer = find_tracer(self._environ, self._workspace.root)
+        self._remarks = remark(self._tracer)
+        self._looked = True
 
     async def learn(self, task: Task) -> None:
         """Learn from now on what the task needs. Raises `UserError` if this host cannot."""
         await self.ensure()
-        if await self._find_tracer() is None:
+        if self._tracer is None:
             raise UserError("no-strace", f"--learn needs strace: {MISSING[0]}", MISSING[1])
         self._the_maker().learning.add(task.id)
 
@@ -132,7 +139,7 @@ class SandboxRuntime:
 
     def remarks(self) -> list[tuple[str, str]]:
         """What the user should know of the tracing, each time only what is new."""
-        said, self._remarks = self._remarks or [], None if self._remarks is None else []
+        said, self._remarks = self._remarks, []
         return said
 
     def _end(self, box: Box) -> None:
