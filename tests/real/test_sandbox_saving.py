@@ -142,6 +142,46 @@ class TestSaves:
         assert text(site, "app/conf.json") == "theirs"
 
 
+class TestOddNames:
+    @pytest.mark.parametrize("directory", ["a [b]", "x*y", "new\nline", "by\udcffte", "-rf", "ü"])
+    @pytest.mark.parametrize("reads", [(), (".",)])
+    def test_a_file_in_it_is_saved_and_nothing_else(
+        self, site: Site, directory: str, reads: tuple[str, ...]
+    ) -> None:
+        name = f"{directory}/c[1] {directory}"
+        site.write(f"app/{name}", "old")
+        site.write("app/a b/c", "theirs")
+        save = "cd -- [!a]* 2> /dev/null || cd 'a [b]'; for f in c*; do echo new > t; mv t \"$f\"; done"
+        ran = site.run(f"{save}; echo x > other; true", read=reads, write=(name,))
+        assert (ran.code, ran.err) == (0, "")
+        assert text(site, f"app/{name}") == "new\n"
+        assert len(os.listdir(site.path(f"app/{directory}"))) == 1
+        assert text(site, "app/a b/c") == "theirs"
+
+    def test_a_link_to_a_file_is_written_where_it_leads(self, site: Site) -> None:
+        site.write("app/d/conf.json", "old")
+        os.symlink("d/conf.json", site.path("app/link"))
+        ran = site.run(
+            "echo new > link; cd d; echo more > t; cat conf.json >> t; mv t conf.json",
+            write=("link",),
+        )
+        assert (ran.code, ran.err) == (0, "")
+        assert text(site, "app/link") == "more\nnew\n"
+        assert os.path.islink(site.path("app/link"))
+        assert os.listdir(site.path("app/d")) == ["conf.json"]
+
+    def test_a_link_to_nothing_makes_what_it_leads_to(self, site: Site) -> None:
+        os.symlink("none", site.path("app/link"))
+        assert site.run("echo new > link", write=("link",)).err == ""
+        assert text(site, "app/none") == "new\n"
+
+    def test_a_special_file_is_itself(self, site: Site) -> None:
+        os.mkfifo(site.path("app/pipe"))
+        ran = site.run("exec 3<> pipe; echo new >&3; read x <&3; echo $x", write=("pipe",))
+        assert ran.out == "new\n"
+        assert os.listdir(site.path("app")) == ["pipe"]
+
+
 class TestNeighbours:
     ATTACK = (
         "cat secret; ls src; for f in secret src/a link; do echo bad > $f; rm -f $f; done;"
@@ -192,6 +232,32 @@ class TestRefusals:
         error = refused(site, read=("d",), write=("d/0",))
         assert f"219 names of {site.path('app/d')}/ can be read" in error.message
         assert f"grant the directory: {site.path('app/d')}/" in error.hint
+
+    @pytest.mark.parametrize("access", ["read", "write"])
+    @pytest.mark.parametrize("spelling", ["file/", "file/**"])
+    def test_a_file_that_is_called_a_directory(
+        self, site: Site, access: str, spelling: str
+    ) -> None:
+        site.write("app/file", "old")
+        error = refused(site, **{access: (spelling,)})
+        assert f"{access} grant {spelling!r} means a directory" in error.message
+        assert site.run("ls", deny_read=(spelling,), read=(".",)).code == 0
+
+    def test_a_file_in_a_file(self, site: Site) -> None:
+        site.write("app/file", "old")
+        for name in ("file/x", "file/x/", "file/x/y"):
+            error = refused(site, write=(name,))
+            assert f"write grant {name!r} cannot be given" in error.message
+        assert text(site, "app/file") == "old"
+
+    def test_a_file_called_by_a_grant_of_a_directory_that_is_there(self, site: Site) -> None:
+        site.write("app/out/a")
+        site.run("echo x > out/b", write=("out",))
+        assert sorted(os.listdir(site.path("app/out"))) == ["a", "b"]
+
+    @pytest.mark.parametrize("path", ["/", "/proc", "/sys", "/dev", "/dev/vx-x", "/proc/vx-x"])
+    def test_what_each_box_has_of_its_own(self, site: Site, path: str) -> None:
+        assert f"write grant {path!r} cannot be given" in refused(site, write=(path,)).message
 
     def test_a_temporary_directory_of_the_box(self, site: Site) -> None:
         error = refused(site, write=("/tmp/vx-x.json",))

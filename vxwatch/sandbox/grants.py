@@ -14,6 +14,8 @@ from vxwatch.sandbox.paths import inside
 Access = Literal["read", "write", "deny.read", "deny.write", "unix_sockets"]
 """The list of the config that a path stands in."""
 
+_KERNELS = ("/proc", "/sys")
+_DEVICES = "/dev"
 _WILD = frozenset("*?[{\\")
 _EVERYTHING_BELOW = frozenset({"**", "**/*"})
 
@@ -59,6 +61,7 @@ def parse(text: str, access: Access, *, directory: str, home: str) -> Grant:
     parts = path.split("/")
     wild = next((i for i, part in enumerate(parts) if _WILD & set(part)), len(parts))
     start = posixpath.normpath(posixpath.join(directory, "/".join(parts[:wild]) or _top(path)))
+    start = "/" + start.lstrip("/")  # two slashes in front would be kept
     pattern = "/".join(parts[wild:]).rstrip("/")
     if pattern in _EVERYTHING_BELOW:
         return Grant(text, access, start, directory=True)
@@ -72,14 +75,37 @@ def _top(path: str) -> str:
 
 def literal(grant: Grant) -> str:
     """The path a glob would name if its wildcards were meant as themselves, as in `[id].tsx`."""
-    return posixpath.join(grant.path, grant.pattern)
+    return posixpath.join(grant.path, grant.pattern) if grant.pattern else grant.path
+
+
+def check_kind(grant: Grant, place: Place) -> None:
+    """Refuse a grant that says of a file that it is a directory. Raises `UserError`."""
+    if grant.directory and place.kind == "file":
+        raise UserError(
+            "sandbox-grant",
+            f"{grant.words} means a directory, and {place.path} is a file",
+            f"name the file: {grant.text.rstrip('/*')!r}",
+        )
 
 
 def check_write(grant: Grant, place: Place, *, directory: str, root: str) -> None:
-    """Refuse a write grant that is named inside the project, or the workspace, and leads out.
+    """Refuse a write grant of what each box has of its own, and one that leads astray.
 
-    All paths are absolute; `directory` and `root` are real. Raises `UserError`.
+    That is one which is named inside the project, or the workspace, and leads out of it. All paths
+    are absolute; `directory` and `root` are real. Raises `UserError`.
     """
+    top = next((top for top in _KERNELS if inside(place.path, top)), None)
+    if top is None and (place.path == _DEVICES or _is_new_device(place)):
+        top = _DEVICES
+    if place.path == "/" or top is not None:
+        whole = (
+            "the whole system cannot be opened" if top is None else f"a sandbox has its own {top}"
+        )
+        raise UserError(
+            "sandbox-grant",
+            f"{grant.words} cannot be given: {whole}",
+            "grant the directories that the task writes",
+        )
     for border, name in ((directory, "project"), (root, "workspace")):
         if inside(place.named, border):
             if inside(place.path, border):
@@ -108,6 +134,10 @@ def not_made(grant: Grant, path: str, reason: str) -> UserError:
         "sandbox-grant",
         f"{grant.words} cannot be given: {path}: {reason}",
     )
+
+
+def _is_new_device(place: Place) -> bool:
+    return place.kind == "missing" and posixpath.dirname(place.path) == _DEVICES
 
 
 def not_saved(directory: str, reason: str) -> UserError:

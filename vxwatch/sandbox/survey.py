@@ -18,6 +18,7 @@ from vxwatch.sandbox.grants import (
     Access,
     Grant,
     Place,
+    check_kind,
     check_write,
     literal,
     no_socket,
@@ -160,6 +161,7 @@ class _Surveyor:
                 raise too_many(grant)
             self.sizes[grant] = len(found)
             for place in found:
+                check_kind(grant, place)
                 yield grant, place
 
     def _baseline(self) -> tuple[tuple[Place, ...], tuple[str, ...]]:
@@ -260,7 +262,9 @@ class _Surveyor:
         """The directories of granted files that could be saved by a rename, and what lies there."""
         for place in writes:
             parent = os.path.dirname(place.path)
-            if place.kind == "file" and parent != "/" and not is_special(place.path):
+            if place.kind != "file" or parent == "/" or is_special(place.path):
+                continue
+            if lies(parent) in {"directory", None}:
                 yield parent, texts(parent)
 
     def _missing(
