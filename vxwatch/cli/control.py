@@ -12,7 +12,6 @@ from typing import Any
 from vxwatch.cli.directory import working_directory
 from vxwatch.errors import UserError
 from vxwatch.session import door
-from vxwatch.session.control import VERSION
 from vxwatch.workspace.discover import find_root
 
 PATIENCE = 5.0
@@ -67,7 +66,7 @@ def ask(session: door.Door, request: Answer) -> Iterator[Answer]:
 
     Raises `UserError` for what it refuses, and where it does not answer.
     """
-    data = json.dumps({"vx": VERSION, **request}).encode() + b"\n"
+    data = json.dumps({"vx": door.VERSION, **request}).encode() + b"\n"
     try:
         with door.knock(session, PATIENCE) as connection:
             connection.sendall(data)

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from vxwatch.session.servers import Server
     from vxwatch.session.session import Session
 
-VERSION = 1
-"""Of what is said here; both ends must speak the same."""
-
 LONGEST = 1 << 16
 """Bytes of a request."""
 
@@ -146,7 +143,7 @@ class Control:
                 await _say(connection, {"error": said})
 
     async def _answer(self, connection: socket.socket, request: Answer) -> None:
-        if request.get("vx") != VERSION:
+        if request.get("vx") != door.VERSION:
             raise UserError(
                 "other-version",
                 f"the running session is of vx {__version__}, which is asked in another way",

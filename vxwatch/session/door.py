@@ -19,6 +19,9 @@ import xxhash
 
 from vxwatch.workspace.home import HOME, make
 
+VERSION = 1
+"""Of what is said through it, which both ends must speak."""
+
 NAME = "socket"
 _NEW = "new"
 _BACKLOG = 16
