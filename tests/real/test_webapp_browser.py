@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.harness.browsing import LOADED, chromium
 from tests.harness.webapp import API, UI, WEB, WebApp, node_modules
 from tests.harness.workspace import get
 
@@ -21,30 +22,11 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-LOADED = 20_000  # ms that a page may take on a loaded machine
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A Chromium with an empty profile and a home directory of its own."""
-    home = str(tmp_path_factory.mktemp("home"))
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=FLAGS, env={"HOME": home, "PATH": "/usr/bin:/bin"}
-        )
-        yield chromium
-        chromium.close()
+    with chromium(str(tmp_path_factory.mktemp("home"))) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
