@@ -10,7 +10,7 @@ from typing import Self
 
 import pytest
 
-from tests.harness.accounting import Account, account
+from tests.harness.accounting import Account, account, memory
 from tests.harness.running import Background
 from tests.harness.waiting import patience
 from tests.harness.workspace import Box, Workspace, get
@@ -137,6 +137,8 @@ def test_nothing_grows_with_cycles_and_no_client_of_a_server_notices_them(ws: Wo
         while number < CYCLES and time.monotonic() < until:
             number += 1
             _cycle(ws, vx, number)
+            if number % 100 == 0:
+                print(f"{number} cycles: {memory(vx.pid) >> 10} KiB")
         after = _account(ws, vx, clients, before)
     print(
         f"{number} cycles, {clients.answers} answers, the slowest after {clients.slowest:.3f} s, "

@@ -51,8 +51,14 @@ def account(vx: int, tasks: frozenset[int], directory: str) -> Account:
         processes,
         {pid: _holds(pid) for pid in processes if pid not in tasks},
         frozenset(_files(directory)),
-        psutil.Process(vx).memory_full_info().uss,
+        memory(vx),
     )
+
+
+def memory(pid: int) -> int:
+    """The bytes that this process alone uses."""
+    used: int = psutil.Process(pid).memory_full_info().uss
+    return used
 
 
 def _name(pid: int) -> str:

@@ -21,6 +21,8 @@ STARTED = ("ran", "failed", "ready")
 """The statuses of tasks whose command was started."""
 
 _MOST_WAITING = 64
+_MOST_KNOWN = 4096
+"""Keys that are remembered to be written down: a watch makes new ones for as long as it lives."""
 _MOST_PATHS = 1000
 _SECOND = 1_000_000_000
 _LEVEL = 1
@@ -129,6 +131,8 @@ class Recorder:
         if key is not None and outcome.status in STARTED:
             for one in (key, *groups):
                 if one.hex not in self._known:
+                    if len(self._known) >= _MOST_KNOWN:
+                        self._known.clear()
                     self._known.add(one.hex)
                     self._keys[one.hex] = _packed(one)
         if outcome.status == "ran":
