@@ -22,6 +22,9 @@ def _members(ws: Workspace) -> None:
         ("mkdir .vscode", ".vscode"),
         ("echo '{}' > package.json", "package.json"),
         ("mkdir packages/new && echo x > packages/new/vx.toml", "packages/new/vx.toml"),
+        ("mkdir packages/n && echo 'x()' > packages/n/vx.config.py", "packages/n/vx.config.py"),
+        ("echo 'x()' > vx.config.py", "vx.config.py"),
+        ("echo > vx.lock", "vx.lock"),
         ("mkdir packages/ui/.git", ""),  # another project is not there to write in
     ],
 )
