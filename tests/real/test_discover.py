@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from vxwatch.errors import ConfigError, UserError
-from vxwatch.model import Workspace
+from vxwatch.model import Rules, Workspace
 from vxwatch.workspace.discover import find_root, load_workspace
 from vxwatch.workspace.members import Members, find_members
 
@@ -267,6 +267,18 @@ def test_files_and_places_that_a_watch_has_to_know(make: Make) -> None:
     )
     assert workspace.member_parents == ("", "apps", "deep", "deep/a", "deep/a/b", "packages")
     assert workspace.root_project is None
+
+
+def test_outputs_may_overlap_in_an_order_where_the_rules_say_so(make: Make) -> None:
+    text = (
+        "[tasks.a]\ncommand = 'x'\ncache.outputs = ['dist/**']\n"
+        "[tasks.b]\ncommand = 'x'\ncache.outputs = ['dist/sub/**']\ndepends_on = ['a']\n"
+    )
+    assert len(problems(make({"vx.toml": text}))) == 1
+    rules = "rules.exclusive_outputs = false\n"
+    assert load_workspace(make({"vx.toml": text, "vx.workspace.toml": rules})).rules == Rules(
+        exclusive_outputs=False
+    )
 
 
 def test_links_are_no_members(make: Make, tmp_path: os.PathLike[str]) -> None:

@@ -28,7 +28,7 @@ def read(shared: str, own: str) -> tuple[dict[str, Task], list[str]]:
     tasks = make_tasks("app", check_tasks(tomllib.loads(own), faults, settings.presets))
     said = [f"{dotted(at)}: {message} [{hint}]" for at, message, hint in faults.found]
     misfits = settings.presets.misfits
-    return tasks, said + [f"{dotted(m.at)} of {m.task}: {m.message}" for m in misfits]
+    return tasks, said + [f"{dotted(at)} of {task}: {message}" for at, task, message, _ in misfits]
 
 
 def shared_faults(text: str) -> list[str]:

@@ -382,6 +382,23 @@ def test_settings() -> None:
         "concurrency = 'all'",
         "timeout = 1",
         "timeout = '0'",
+        "affected_base = ''",
+        "cache_dir = 1",
+        "cache_retention = '30d'",
+        "cache_retention.older_than = 30",
+        "cache_retention.older_than = '30'",
+        "cache_retention.older_then = '30d'",
+        "cache_retention.max_size = '10'",
+        "cache_retention.max_size = 10",
+        "cache_retention.max_size = '-1G'",
+        "rules = ['exclusive_outputs']",
+        "rules.exclusive_output = true",
+        "rules.upfront_keys = 'yes'",
+        "presets = []",
+        "presets.a = 'x'",
+        "presets.a.comand = 'x'",
+        "presets.a.timeout = 1",
+        "presets.'a b'.command = 'x'",
     ],
 )
 def test_settings_refused_by_both(text: str) -> None:
@@ -426,6 +443,29 @@ def test_editors_accept_what_the_checker_accepts() -> None:
     assert editor_accepts("vx.schema.json", tomllib.loads(FULL))
     raw = tomllib.loads("members = ['apps/*', '!apps/old', '.']\nconcurrency = '50%'")
     assert editor_accepts("vx.workspace.schema.json", raw)
+    raw = tomllib.loads(
+        "cache_retention = { older_than = '4w', max_size = '500M' }\n"
+        "rules = { exclusive_outputs = false, upfront_keys = true }\n"
+        "[presets.a]\nextends = 'b'\n[presets.b]\npersistent = {}\n[presets.'c.d']\n"
+    )
+    faults = Faults()
+    read_settings(raw, faults)
+    assert faults.found == []
+    assert editor_accepts("vx.workspace.schema.json", raw)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "timeout = '1s'",
+        "depends_on = []",
+        "sandbox.allow.local_binding = [5173]",
+        "sandbox.allow.git_config = true",
+    ],
+)
+def test_editors_leave_to_the_checker_what_a_preset_may_complete(body: str) -> None:
+    assert editor_accepts("vx.schema.json", tomllib.loads(f"[tasks.t]\nextends = 'p'\n{body}"))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ table stands in one of its layers, where its faults are told. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from vxwatch.config.faults import At, Faults
 from vxwatch.config.kinds import Kind
@@ -18,13 +18,8 @@ FIELD = "extends"
 NAME = "presets"
 
 
-class Misfit(NamedTuple):
-    """A fault that a preset has in a task which takes it, as `tasks.NAME` of some config."""
-
-    at: At
-    task: str
-    message: str
-    hint: str
+Misfit = tuple[At, str, str, str]
+"""A fault that stands in a preset, but for a task alone: where, which task, what, and the hint."""
 
 
 class Presets:
@@ -70,7 +65,7 @@ class Presets:
         if at[0] == "tasks":
             faults.add(place, message, hint)
         else:
-            self.misfits.append(Misfit(place, task, message, hint))
+            self.misfits.append((place, task, message, hint))
 
     def _check_chain(self, name: str, faults: Faults) -> None:
         seen = [name]

@@ -188,14 +188,7 @@ _ALLOW = Table(
         ),
         "pty": (Boolean(), "pseudo-terminals of the task's own"),
         "git_config": (Boolean(), "config and hooks of a .git that a write grant names"),
-    },
-    rules={
-        "if": {"required": ["git_config"], "properties": {"git_config": {"const": True}}},
-        "then": {
-            "required": ["write"],
-            "properties": {"write": {"contains": {"pattern": _OF_GIT.pattern}}},
-        },
-    },
+    }
 )
 _DENY = Table(
     {
@@ -224,18 +217,22 @@ SANDBOX = Table(
 )
 """The fields of `sandbox`."""
 
-BINDING = {
-    "required": ["sandbox"],
-    "properties": {
-        "sandbox": {
-            "required": ["allow"],
-            "properties": {
-                "allow": {
-                    "required": ["local_binding"],
-                    "properties": {"local_binding": {"minItems": 1}},
-                }
-            },
-        }
-    },
-}
+
+def _allowing(granted: Schema) -> Schema:
+    """A task whose `sandbox.allow` is so."""
+    allow = {"required": ["allow"], "properties": {"allow": granted}}
+    return {"required": ["sandbox"], "properties": {"sandbox": allow}}
+
+
+BINDING = _allowing(
+    {"required": ["local_binding"], "properties": {"local_binding": {"minItems": 1}}}
+)
 """What JSON Schema finds in a task whose ports appear on the host."""
+
+GIT_CONFIG: Schema = {
+    "if": _allowing({"required": ["git_config"], "properties": {"git_config": {"const": True}}}),
+    "then": _allowing(
+        {"required": ["write"], "properties": {"write": {"contains": {"pattern": _OF_GIT.pattern}}}}
+    ),
+}
+"""What a task that opens git's config must have, too."""

@@ -22,7 +22,7 @@ from vxwatch.config.kinds import (
     Size,
     Text,
 )
-from vxwatch.config.sandbox import BINDING, SANDBOX
+from vxwatch.config.sandbox import BINDING, GIT_CONFIG, SANDBOX
 from vxwatch.config.tables import Globs, ListOf, ListOrTable, Named, Table, Texts
 
 _TASK_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.:/+-]*")
@@ -188,6 +188,7 @@ _RULES: Schema = {
         {"not": {"required": ["persistent", "timeout"]}},
         {"not": {"required": ["persistent", "retries"]}},
         {"anyOf": [{"required": ["persistent"]}, {"not": BINDING}]},
+        GIT_CONFIG,
         {"anyOf": [{"not": _RELOADING}, BINDING]},
         {"anyOf": [{"not": _INTERACTIVE}, _NEITHER_SERVER_NOR_TRIED_AGAIN]},
     ],

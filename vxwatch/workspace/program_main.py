@@ -246,7 +246,7 @@ def plain(value: object, at: At) -> object:
         for name in value:
             if not isinstance(name, str):
                 raise UnfitError(at, f"expected a text as the name of a field, found {name!r:.60}")
-        return {str(name): plain(one, (*at, name)) for name, one in value.items()}
+        return {str.__str__(name): plain(one, (*at, name)) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one, (*at, i)) for i, one in enumerate(value)]
     if isinstance(value, bool) or type(value) in (int, str):
