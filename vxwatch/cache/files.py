@@ -143,7 +143,8 @@ class FileIndex:
                         ahead.append(path)
                 elif path not in self._record and self._affected.takes(task_id, path):
                     return False
-        return not any(os.path.lexists(f"{self._root}/{p}") for p in LOCKFILES - {*self._record})
+        unknown = (path for path in LOCKFILES if path not in self._record)
+        return not any(os.path.lexists(f"{self._root}/{path}") for path in unknown)
 
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.
