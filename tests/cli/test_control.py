@@ -172,6 +172,10 @@ def test_logs_follows_through_restarts_until_the_session_ends(ws: Workspace) -> 
     following = ws.start("logs", "dev", "-f")
     following.wait_says(r"up \d+")
     assert ws.vx("restart", "dev").code == 0
+    leaving = ws.start("logs", "dev", "-f")
+    leaving.wait_says(r"bye\nup \d+")
+    assert leaving.stop(signal.SIGINT) == 130
+    assert "Trace" not in leaving.output
     following.wait_says(r"up \d+\n(Terminated\n)?bye\nup \d+")
     vx.stop()
     assert following.ended() == 0
@@ -369,11 +373,16 @@ def test_a_session_that_is_stopped_is_said_to_be(ws: Workspace) -> None:
 def test_where_the_workspace_cannot_be_written_it_is_reached_nonetheless(ws: Workspace) -> None:
     _server(ws)
     ws.write(".vx", "no directory")
+    ws.environment["XDG_RUNTIME_DIR"] = f"{ws.logs}/runtime"
+    os.mkdir(f"{ws.logs}/runtime", 0o700)
     vx = _watch(ws, "dev")
-    doors = [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("vx-control")]
-    assert len(doors) == 1
+    runtime = f"{ws.logs}/runtime"
+    assert os.listdir(runtime) != []
     assert ws.vx("restart", "dev").code == 0
+    del ws.environment["XDG_RUNTIME_DIR"]
+    assert ws.vx("ps").code == 2
     vx.stop()
+    assert os.listdir(runtime) == []
     ws.nothing_left(1)
 
 
@@ -428,14 +437,19 @@ def _as_nobody_in(directory: str) -> Iterator[None]:
 
 
 @pytest.mark.sandbox
-def test_a_sandboxed_task_cannot_reach_the_door(ws: Workspace) -> None:
+@pytest.mark.parametrize("sockets", [False, True], ids=["", "unix_sockets"])
+def test_a_sandboxed_task_cannot_reach_the_door(ws: Workspace, *, sockets: bool) -> None:
     _server(ws)
     ws.write("ask.py", _TRY)
     command = '/usr/bin/env python3 ask.py > "$LOGS/found" 2>&1; echo done >> "$LOGS/found"'
     ws.task("spy", command, box=Box(read=(".",), write=(".",)))
+    if sockets:
+        ws._tables["spy"]["sandbox"]["allow"]["unix_sockets"] = True  # type: ignore[index]
+        ws.save_config()
     vx = ws.watch("dev", "spy")
     ws.wait(lambda: "done" in ws.lines("found"), "the spy has tried")
     text = "\n".join(ws.lines("found"))
+    assert "saw" not in text
     assert "reached" not in text
     assert "looked" in text
     vx.stop()

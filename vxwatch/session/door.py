@@ -43,7 +43,7 @@ def homes(root: str, environ: Mapping[str, str]) -> list[str]:
     """The directories in which a door of the workspace may lie, the best first."""
     user = os.geteuid()
     runtime = (environ.get("XDG_RUNTIME_DIR"), f"/run/user/{user}")
-    temporary = (environ.get("TMPDIR"), "/tmp")  # noqa: S108  # the door's own directory is private
+    temporary = ("/tmp", environ.get("TMPDIR"))  # noqa: S108  # the door's own directory is private
     places = [place for place in (*runtime, *temporary) if place and os.path.isabs(place)]
     return [f"{root}/{HOME}", *dict.fromkeys(map(os.path.normpath, places))]
 
@@ -55,8 +55,10 @@ def path_in(home: str, root: str) -> str:
 
 def found(root: str, environ: Mapping[str, str]) -> Iterator[Door]:
     """The doors of the workspace, stale ones and other users' included."""
-    name = re.compile(rf"{_PREFIX}-{_mark(root)}-(\d{{1,10}})-(\d{{1,10}})")
     for home in homes(root, environ):
+        # What lies in the workspace belongs to it, under whatever name a container has it.
+        mark = "[0-9a-f]{16}" if home == f"{root}/{HOME}" else _mark(root)
+        name = re.compile(rf"{_PREFIX}-{mark}-(\d{{1,10}})-(\d{{1,10}})")
         try:
             names = os.listdir(home)
         except OSError:  # none there
