@@ -12,7 +12,7 @@ LONGEST = 1 << 16
 _BOMS = ((b"\xef\xbb\xbf", "latin-1"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _ATTRIBUTES = r"""(?:[\s/](?:[^>"']|"[^"]*"|'[^']*')*+)?+>"""
 _PIECE = re.compile(
-    r"\s+|<!--(?:-?>|.*?--!?>)|<!(?!--)[^>]*+>|<\?[^>]*+>"
+    r"[\t\n\f\r ]+|<!--(?:-?>|.*?--!?>)|<!(?!--)[^>]*+>|<\?[^>]*+>"
     rf"|<html{_ATTRIBUTES}|(?P<head><head{_ATTRIBUTES})",
     re.IGNORECASE | re.DOTALL,
 )
