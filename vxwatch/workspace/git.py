@@ -19,6 +19,8 @@ SAFE = (
     "--no-optional-locks",
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
+    # Names that differ in case are two here, also in a clone that a Mac has made.
+    *("-c", "core.ignorecase=false"),
     *("-c", "safe.directory=*"),  # as root in another user's workspace; nothing of it is run
 )
 _LIST = (*SAFE, "--literal-pathspecs", "ls-files", "-z")  # check-ignore refuses the option
