@@ -1,6 +1,7 @@
 """Persistent tasks: when they start, restart, stay and die, and what their input is."""
 
 import os
+import re
 
 import pytest
 
@@ -196,6 +197,9 @@ def test_a_watch_outlives_a_server_that_died_and_an_edit_starts_it_again(ws: Wor
     ws.write("a/x", "1")
     ws.wait_open(first)
     assert vx.stop() == 0
+    assert re.search(
+        r"^w#a +failed .*ended by itself, exit code 3$", ws.vx("last").out, re.MULTILINE
+    )
     ws.nothing_left()
 
 
