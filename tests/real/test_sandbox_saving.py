@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.boxes import Site, live, refused
 from tests.harness.waiting import wait_for
+from vxwatch.errors import UserError
 from vxwatch.model import Sandbox, Task
 from vxwatch.sandbox import desks
 
@@ -263,6 +264,65 @@ class TestRefusals:
         error = refused(site, write=("/tmp/vx-x.json",))
         assert "/tmp of its own" in error.message
         assert not os.path.exists("/tmp/vx-x.json")
+
+
+class TestWhereTheDeskIs:
+    def test_beside_the_file_where_the_root_is_another_mount(self, site: Site) -> None:
+        """The desk of a file must lie on its mount, and go when the box does."""
+        site.write("app/d/conf.json", "old")
+        save = "cd d && echo new > t && mv t conf.json; rm -rf .vx"
+        program = (
+            "import asyncio, os, sys\n"
+            "from tests.harness.boxes import make_site\n"
+            f"site = make_site({site.root!r})\n"
+            f"print(site.run({save!r}, write=('d/conf.json',)))\n"
+            f"assert os.listdir({site.path('app/d')!r}) == ['conf.json']\n"
+            f"assert not os.path.exists({site.path('.vx')!r})\n"
+        )
+        mount = 'mount --bind "$0" "$0" && exec "$@"'
+        own = ["unshare", "--mount", "--map-root-user"] if os.geteuid() else ["unshare", "--mount"]
+        where = site.path("app/d")
+        command = [*own, "sh", "-c", mount, where, sys.executable, "-c", program]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert text(site, "app/d/conf.json") == "new\n", done.stdout
+
+    def test_not_behind_a_link(self, site: Site) -> None:
+        os.makedirs(site.path("../elsewhere"))
+        os.symlink("../elsewhere", site.path(".vx"))
+        site.write("app/conf.json", "old")
+        before = os.stat(site.path("../elsewhere")).st_mtime_ns
+        assert site.run(SAVE, write=("conf.json",)).code == 0
+        assert text(site, "app/conf.json") == "new\n"
+        assert os.listdir(site.path("app")) == ["conf.json"]
+        assert os.stat(site.path("../elsewhere")).st_mtime_ns == before
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+    def test_who_may_not_put_a_file_there_does_not(self, site: Site) -> None:
+        site.write("app/d/conf.json", "old")
+        for path in (site.root, site.path("app"), site.path("app/d/conf.json")):
+            os.chown(path, 65534, 65534)
+        save = "echo in-place > d/conf.json; cd d; echo new > t && mv t conf.json"
+        with pytest.raises(UserError, match=r"could not be saved in .*: Permission denied"):
+            asyncio.run(self._reported(site, save))
+        assert text(site, "app/d/conf.json") == "in-place\n"
+
+    async def _reported(self, site: Site, command: str) -> None:
+        async with site.session() as (nursery, runtime):
+            sandbox = Sandbox(write=("d/conf.json",))
+            task = Task("app", "t", command=command, sandbox=sandbox)
+            box = await runtime.box(task, command, site.environ, "null")
+            try:
+                tree = await nursery.launch(box.launch, _ignore)
+                await box.open(tree)
+                end = await tree.wait()
+                await box.report(end.code)
+            finally:
+                await box.close()
+
+
+async def _ignore(*_: object) -> None:
+    return
 
 
 def test_nothing_is_left_after_a_kill(site: Site) -> None:

@@ -45,6 +45,7 @@ class Desk:
     """One desk. `path` is what to show in place of `directory`, a real path.
 
     It is kept in step with the host from `begin` on until `settle`, which needs the box to be gone.
+    `barred`: who works at it may not put anything into that directory, though we could.
     """
 
     def __init__(self, directory: str, names: Iterable[str], host: int, holder: str) -> None:
@@ -54,6 +55,7 @@ class Desk:
         self._holder = os.open(holder, os.O_PATH | os.O_CLOEXEC)
         self._desk = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
         self._shared: dict[str, _Seen | None] = dict.fromkeys(names)
+        self.barred = False
         self._failure: OSError | None = None
         self._events = -1
         self._again: asyncio.TimerHandle | None = None
@@ -111,6 +113,7 @@ class Desk:
             self._shared[name] = now
             _tell(name, self._host)
             return
+        self._check_bar()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_SPARE, dir_fd=self._holder)
         _link(name, self._desk, _SPARE, self._holder)
@@ -131,9 +134,14 @@ class Desk:
             theirs = _seen(name, self._host)
             gone = not os.path.lexists(f"{self.path}/{name}")
             if gone and before is not None and theirs is not None and theirs[0] == before[0]:
+                self._check_bar()
                 os.unlink(name, dir_fd=self._host)
         if self._failure is not None:
             raise self._failure
+
+    def _check_bar(self) -> None:
+        if self.barred:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def replaced(self) -> str | None:
         """A file for which the host has another one by now that was not saved here."""
@@ -238,6 +246,7 @@ async def make_desk(
         if keep.owner is not None:
             os.chown(files, *keep.owner)
         made = Desk(directory, names, host, holder)
+        made.barred = keep.owner is not None and not _may_write(host, *keep.owner)
         opened.pop_all()
     stack.callback(made.close)
     made.lay()
@@ -263,19 +272,33 @@ async def _holder(
 ) -> str:
     """Make a directory of ours in the first of the places on the mount that `host` is on."""
     wanted = _mount(host)
+    failure = OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     for place in places:
-        if wanted != _mount_of(place):
+        home = f"{place}/{_HOME}"
+        try:
+            held = await keep.placeholders.hold(home, "directory")
+            stack.push_async_callback(keep.placeholders.release, held)
+            if wanted != _mount_of(home):
+                continue
+        except OSError as error:  # a directory that is not ours, or a link
+            failure = error
             continue
-        held = await keep.placeholders.hold(f"{place}/{_HOME}", "directory")
-        stack.push_async_callback(keep.placeholders.release, held)
-        holder = f"{place}/{_HOME}/desk-{secrets.token_hex(4)}"
+        holder = f"{home}/desk-{secrets.token_hex(4)}"
         await keep.nursery.announce(holder)
         stack.push_async_callback(keep.nursery.forget, holder)
         os.mkdir(holder, 0o700 if keep.owner is None else 0o711)  # bwrap looks up what it binds
         await keep.nursery.register(holder)
         stack.push_async_callback(asyncio.to_thread, remove, holder, None)
         return holder
-    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    raise failure
+
+
+def _may_write(directory: int, user: int, group: int) -> bool:
+    """Whether these may make and remove names in an open directory, going by its mode."""
+    status = os.fstat(directory)
+    shift = 6 if status.st_uid == user else 3 if status.st_gid == group else 0
+    needed = os.W_OK | os.X_OK
+    return (status.st_mode >> shift) & needed == needed
 
 
 def _mount_of(path: str) -> str:
