@@ -18,6 +18,10 @@ EXCLUDED = frozenset({"node_modules", ".git", ".vx", "__pycache__", ".venv"})
 EXCLUDED_SUFFIX = ".tsbuildinfo"
 """Files that never count: the compiler rewrites them whether or not anything changed."""
 
+EXCLUDED_NAMES = re.compile(r"\.#.*|#.*#|\..+\.sw[a-p]", re.DOTALL)
+"""Files that never count: Emacs (lock, auto-save), Vim and nano keep them while one types."""
+
+_FIRST = frozenset(".#")
 _EXPANSIONS = 1000
 _SOUND = re.compile(r"!?(?![~!])(?:(?!\.{1,2}(?:/|$))[^/{\0]+(?:/(?=.)|$))+", re.DOTALL)
 _UNESCAPED = re.compile(r"(?:[^*?\[\\]|\\.)*", re.DOTALL)
@@ -30,7 +34,10 @@ Parts = tuple[str, ...]
 
 def excluded(path: str) -> bool:
     """Whether the path never counts, whatever git or a pattern says about it."""
-    return path.endswith(EXCLUDED_SUFFIX) or not EXCLUDED.isdisjoint(path.split("/"))
+    parts = path.split("/")
+    if path.endswith(EXCLUDED_SUFFIX) or not EXCLUDED.isdisjoint(parts):
+        return True
+    return parts[-1][:1] in _FIRST and EXCLUDED_NAMES.fullmatch(parts[-1]) is not None
 
 
 def fault(pattern: str) -> str | None:
