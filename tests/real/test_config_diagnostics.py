@@ -105,6 +105,21 @@ CASES: Mapping[str, Mapping[str, str]] = {
         "vx.toml": task("all", cache={"inputs": ["src/**"]})
         + task("gen", cache={"inputs": ["schema/**"], "outputs": ["src/gen/**"]}),
     },
+    "a name of a task that does not count": {
+        "vx.toml": task("all", depends_on=["build"], cache={"inputs": {"tasks": ["biuld"]}})
+        + task("build")
+    },
+    "a port twice in a run of programs and presets": {
+        "vx.workspace.toml": "[presets.web]\ncommand = 'x'\npersistent = {}\n"
+        "sandbox.allow.local_binding = [80]\n",
+        "vx.config.py": "web = {'extends': 'web'}\nconfig = {\n"
+        "  'tasks': {'web': web, 'all': {'extends': 'web', 'depends_on': ['web']}},\n}\n",
+    },
+    "a port twice in a run of a program": {
+        "vx.config.py": "def web(port, *after):\n"
+        "    return {'command': 'x', 'persistent': {'ready_port': port}, 'depends_on': after}\n"
+        "config = {\n  'tasks': {\n    'web': web(80),\n    'all': web(80, 'web'),\n  },\n}\n",
+    },
     "an error in a program": {"vx.config.py": "import nowhere\nconfig = {}\n"},
     "a fault in a program": {
         "vx.config.py": "config = {\n  'tasks': {\n    'all': {'comand': 'x'},\n  },\n}\n"

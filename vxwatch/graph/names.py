@@ -6,10 +6,13 @@ that does not is passed through to its own. A whole workspace is resolved in tim
 strings, because what `^name` means below each project is worked out once per name.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from vxwatch.graph.order import ordered
 from vxwatch.model import Project, Task, TaskId, Workspace
+from vxwatch.nearest import nearest
 
 
 def malformed(text: str) -> str | None:
@@ -37,6 +40,18 @@ def counts(task: Task, other: TaskId) -> bool:
         else pattern.startswith("^") != near and fnmatchcase(name, pattern.removeprefix("^"))
         for pattern in task.input_tasks
     )
+
+
+def uncounted(task: Task, names: "Names") -> Iterator[tuple[int, str, str]]:
+    """The names spelled out in `input_tasks` that mean no dependency: where, what, and a hint."""
+    dependencies = names.dependencies(task)
+    for i, name in enumerate(task.input_tasks or ()):
+        if "*" in name or name.startswith("^"):
+            continue
+        if not any(counts(replace(task, input_tasks=(name,)), other) for other in dependencies):
+            near = nearest(name, [other.removeprefix(f"{task.project}#") for other in dependencies])
+            hint = f"did you mean {near}?" if near else "add it to depends_on, or take it out"
+            yield i, f'"{name}" is no task that this one depends on', hint
 
 
 class Names:

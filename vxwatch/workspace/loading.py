@@ -7,28 +7,41 @@ outputs only when all tasks are sound.
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.configs import Configs
-from vxwatch.config.faults import Faults
+from vxwatch.config.faults import At, Faults
+from vxwatch.config.lines import dotted
 from vxwatch.config.load import Document, Reader
 from vxwatch.config.presets import Presets
 from vxwatch.config.settings import Settings, read_settings
 from vxwatch.config.tasks import make_tasks, read_tags
-from vxwatch.errors import ConfigError
+from vxwatch.errors import ConfigError, Problem
+from vxwatch.graph.names import Names, uncounted
 from vxwatch.graph.tasks import check
 from vxwatch.model import Project, Retention, Rules, Task, Workspace
 from vxwatch.workspace.dependencies import npm_needs, python_needs, resolve
 from vxwatch.workspace.evaluation import Evaluation
 from vxwatch.workspace.git import Git, Ignores
-from vxwatch.workspace.manifests import PROGRAM_SETTINGS, SETTINGS, Place, read_place, read_pnpm
+from vxwatch.workspace.manifests import (
+    PROGRAM,
+    PROGRAM_SETTINGS,
+    SETTINGS,
+    Place,
+    place_in,
+    read_place,
+    read_pnpm,
+)
 from vxwatch.workspace.members import Members, find_members
 from vxwatch.workspace.outputs import check_outputs
 
 Named = Mapping[str, Place]
+TaskFault = tuple[Task, At, str, str]
+"""The task, the place in its table, what is wrong, what to do."""
+
 _SETTINGS = (SETTINGS, PROGRAM_SETTINGS)
 
 
@@ -71,12 +84,42 @@ def assemble(evaluation: Evaluation) -> Workspace:
     if known:
         _check_dependencies(configs, workspace, named)
     if not reader.problems:
+        _check_counted(configs, workspace, named)
+    if not reader.problems:
         _check_outputs(configs, workspace, named)
     if not reader.problems and workspace.rules.upfront_keys:
         _check_inputs(configs, workspace, named)
     if reader.problems:
         raise ConfigError(tuple(sorted(reader.problems, key=lambda p: (p.file, p.line))))
     return workspace
+
+
+def located(workspace: Workspace, faults: Iterable[TaskFault]) -> tuple[Problem, ...]:
+    """Faults of tasks with their files and lines.
+
+    The configs were loaded just now, so they are read once more. What moved since has no line.
+    """
+    with closing(Evaluation(Reader(workspace.root))) as evaluation:
+        reader = evaluation.reader
+        shared, settings = _settings(evaluation)
+        configs = Configs(reader, shared, settings.presets)
+        problems: list[Problem] = []
+        for task, rest, message, hint in faults:
+            file = workspace.projects[task.project].config or ""
+            before = len(reader.problems)
+            with suppress(LookupError, TypeError):
+                document = _document(evaluation, file)
+                if document is not None:
+                    configs.note(document, task.name, rest, message, hint)
+            at = dotted(("tasks", task.name, *rest))
+            problems += reader.problems[before:] or [Problem(file, 0, at, message, hint)]
+        return tuple(problems)
+
+
+def _document(evaluation: Evaluation, file: str) -> Document | None:
+    if file.endswith(PROGRAM):
+        return evaluation.document(file)
+    return evaluation.reader.toml(file, place_in(file))
 
 
 def _settings(evaluation: Evaluation) -> tuple[Document | None, Settings]:
@@ -197,6 +240,17 @@ def _check_dependencies(configs: Configs, workspace: Workspace, named: Named) ->
         task = problem.field.removeprefix("tasks.").removesuffix(".depends_on")
         document = documents[problem.file]
         configs.note(document, task, ("depends_on",), problem.message, problem.hint)
+
+
+def _check_counted(configs: Configs, workspace: Workspace, named: Named) -> None:
+    """What is spelled out in `cache.inputs.tasks` is a task that this one depends on."""
+    names = Names(workspace)
+    for project in workspace.projects.values():
+        for task in project.tasks.values():
+            for i, message, hint in uncounted(task, names) if task.input_tasks else ():
+                document = named[project.name].config
+                assert document is not None, "only a config declares inputs"
+                configs.note(document, task.name, ("cache", "inputs", "tasks", i), message, hint)
 
 
 def _check_outputs(configs: Configs, workspace: Workspace, named: Named) -> None:

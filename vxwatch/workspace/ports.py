@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from vxwatch.config.faults import At, Faults
-from vxwatch.config.load import Reader
+from vxwatch.config.faults import At
 from vxwatch.errors import ConfigError
 from vxwatch.model import Task, TaskId, Workspace
-from vxwatch.workspace.manifests import place_in
+from vxwatch.workspace.loading import located
 
 
 def host_ports(task: Task) -> Iterator[tuple[int, At]]:
@@ -23,25 +22,18 @@ def refuse_shared_ports(workspace: Workspace, tasks: Iterable[TaskId]) -> None:
 
     Tasks of one workspace that never run together may share a port.
     """
-    reader = Reader(workspace.root)
+    faults = []
     holders: dict[int, Task] = {}
     for task in map(workspace.task, tasks):
         for port, at in host_ports(task):
             holder = holders.setdefault(port, task)
             if holder is not task:
-                _note(reader, workspace, task, at, f"{holder.id} takes port {port} too")
-    if reader.problems:
-        raise ConfigError(tuple(reader.problems))
+                faults.append((task, at, f"{holder.id} takes port {port} too", _hint(at)))
+    if faults:
+        raise ConfigError(located(workspace, faults))
 
 
-def _note(reader: Reader, workspace: Workspace, task: Task, at: At, message: str) -> None:
-    """Add a problem with its line; the config was loaded just now, so it is read once more."""
-    file = workspace.projects[task.project].config
-    document = reader.toml(file, place_in(file)) if file else None
-    if document:
-        faults = Faults()
-        hint = "give one of them another port"
-        if "local_binding" in at:
-            hint = "give one of them another host port: { port = ..., host = ... }"
-        faults.add(("tasks", task.name, *at), message, hint)
-        reader.note(document, faults)
+def _hint(at: At) -> str:
+    if "local_binding" in at:
+        return "give one of them another host port: { port = ..., host = ... }"
+    return "give one of them another port"
