@@ -222,6 +222,20 @@ def test_a_server_saves_while_it_runs_and_what_it_left_is_told(ws: Workspace) ->
     assert not os.path.exists(ws.file("stray"))
 
 
+@pytest.mark.slow
+def test_a_watch_sees_what_a_server_writes_into_its_file(ws: Workspace) -> None:
+    ws.write("conf.json", "old")
+    wait = 'while [ ! -e "$LOGS/.go" ]; do sleep 0.05; done'
+    write = f"echo up; {wait}; echo new > conf.json; sleep 60"
+    ws.server("web", write, ready_line="up", box=Box(("src",), ("conf.json",)))
+    ws.task("see", 'cat conf.json >> "$LOGS/see"; echo >> "$LOGS/see"', inputs=["conf.json"])
+    vx = ws.watch("web", "see")
+    ws.wait(lambda: ws.lines("see") == ["old"], "it is seen")
+    open(os.path.join(ws.logs, ".go"), "w").close()
+    ws.wait(lambda: "new" in ws.lines("see"), "it is seen again")
+    assert vx.stop() == 0
+
+
 def test_no_task_runs_in_a_directory_that_was_deleted(owned: Workspace) -> None:
     owned.write("vx.workspace.toml", 'members = ["app"]\n')
     config = (
