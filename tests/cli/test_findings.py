@@ -196,6 +196,16 @@ def test_what_is_denied_names_the_entry_to_change(ws: Workspace) -> None:
     assert "allow it: " not in done.text
 
 
+@pytest.mark.parametrize("hidden", ["secret.txt", "lib/secret"])
+def test_a_mere_look_at_what_is_hidden_is_a_finding(ws: Workspace, hidden: str) -> None:
+    ws.write("lib/b", "")
+    ws.write(hidden, "")
+    ws.task("look", f"test -e {hidden}; test -e lib/b", box=Box(read=("src", "lib/b")))
+    done = ws.vx("run", "look")
+    assert done.code == 1, done.text
+    assert f"w#look read {hidden}, which nothing grants\n" in done.text
+
+
 def test_what_the_config_ignores_fails_nothing(ws: Workspace) -> None:
     table = '{ allow = { read = ["src"] }, ignore = { read = ["secret.*"], write = ["/etc/x"] } }'
     command = "cat secret.txt; echo x > /etc/x; true"

@@ -36,6 +36,8 @@ _DRAIN = 2.0
 """Seconds for the log of a box that has ended to end, too."""
 _FILTERS_SINCE, _APART_SINCE = (5, 3), (5, 6)
 _GRANTED = frozenset({"read", "write", "saved"})
+_THERE = _GRANTED | {"link", "scratch", "blank"}
+"""Kinds of mounts of which a look at their path finds something."""
 _SEGFAULT = 139
 _SIGNALLED = 128
 
@@ -114,7 +116,8 @@ class Trace:
     """The log of one box: give `descriptor` to it as `LOG_FD`, and `close` this when it has ended.
 
     With `bare`, which is what a box without grants would show, it learns what the task needs
-    instead of telling what it was denied. `looks` says whether the calls that only look at names are to be traced as well.
+    instead of telling what it was denied. `looks` says whether the calls that only look at names
+    are to be traced as well: where some of the project is hidden, since they are many.
     """
 
     def __init__(self, task: "Task", scene: "Scene", bare: "Scene | None" = None) -> None:
@@ -125,10 +128,7 @@ class Trace:
         self.log = TraceLog(
             scene.directory, everything=bare is not None, watched=_within(hidden, scene.root)
         )
-        self.looks = bare is not None or shows(scene.mounts, scene.directory) not in {
-            "read",
-            "write",
-        }
+        self.looks = bare is not None or _hides(scene)
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._hurried = False
@@ -262,6 +262,25 @@ def _listens(port: int) -> bool:
     """Whether something on this machine answers at the port."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
+    return False
+
+
+def _hides(scene: "Scene") -> bool:
+    """Whether something that lies in the directory of the command is not there in its box."""
+    from vxwatch.sandbox.places import listing  # noqa: PLC0415
+
+    if shows(scene.mounts, scene.directory) in {"read", "write"}:
+        return False
+    kinds = {mount.path: mount.kind for mount in scene.mounts}
+    ahead = [scene.directory]
+    while ahead:
+        directory = ahead.pop()
+        for name in listing(directory):
+            path = os.path.join(directory, name)
+            if path not in kinds:
+                return True
+            if kinds[path] not in _THERE:
+                ahead.append(path)
     return False
 
 
