@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vxwatch.cache.proof import MOST, prove
-from vxwatch.cache.standing import PLACE, Command
+from vxwatch.cache.standing import BLOCK, PLACE, Command
 
 WORDS = ("run", "build")
 FILES = ("p/src/a.txt", "p/src", "p", "", "p/missing.env")
@@ -109,6 +109,34 @@ def test_a_cut_record_proves_nothing(root: str, length: int) -> None:
     (record,) = Path(root, PLACE).iterdir()
     record.write_bytes(record.read_bytes()[:length])
     assert not stands(root)
+
+
+def test_each_of_many_files_counts_and_a_record_cut_between_blocks_proves_nothing(
+    root: str,
+) -> None:
+    names = [f"p/src/{number}" for number in range(3 * BLOCK)]
+    for name in names:
+        with open(f"{root}/{name}", "w"):
+            pass
+    command = Command(WORDS, root, ENVIRON)
+    later = time.time_ns() + 10**10
+    assert prove(command, root, "2 fresh", names=[], paths=names, since=later)
+    place = f"{root}/{PLACE}/{command.name}"
+    with open(place, "rb") as file:
+        whole = file.read()
+    parts = whole.split(b"\0")
+    for blocks in range(3):
+        with open(place, "wb") as file:
+            file.write(b"\0".join(parts[: 4 + blocks * (1 + BLOCK)]))
+        assert command.standing() is None
+    with open(place, "wb") as file:
+        file.write(whole)
+    for name in (names[0], names[BLOCK], names[-1]):
+        assert command.standing() == "2 fresh"
+        os.chmod(f"{root}/{name}", 0o600)
+        assert command.standing() is None
+        os.chmod(f"{root}/{name}", 0o644)
+        assert prove(command, root, "2 fresh", names=[], paths=names, since=later)
 
 
 def test_the_oldest_proofs_go_first(root: str) -> None:

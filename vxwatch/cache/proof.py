@@ -4,8 +4,10 @@ import os
 from collections.abc import Iterable
 
 from vxwatch.cache.content import older
-from vxwatch.cache.standing import FORMAT, PLACE, Command, look
+from vxwatch.cache.standing import BLOCK, FORMAT, PLACE, Command, digest, look
 from vxwatch.workspace.home import replace
+
+_CHANGED = 2  # of a stamp
 
 MOST = 64
 """Proofs that are kept of one workspace; the oldest goes first."""
@@ -32,7 +34,15 @@ def prove(
     stamps = [(path, look(f"{root}/{path}")) for path in parts]
     if not all(stamp is None or older(stamp, since) for _, stamp in stamps):
         return False
-    content = "\0".join((FORMAT, text, command.digest(known, stamps), "\n".join(known), *parts))
+    # What changed last is what will change next, more often than not.
+    stamps.sort(key=lambda one: one[1][_CHANGED] if one[1] is not None else 0, reverse=True)
+    rest: list[str] = []
+    for first in range(0, len(stamps), BLOCK):
+        block = stamps[first : first + BLOCK]
+        rest += (digest(block), *(path for path, _ in block))
+    joined = "\n".join(known)
+    head = command.head(text, joined.split("\n"), len(rest))
+    content = "\0".join((FORMAT, head, text, joined, *rest))
     replace(f"{root}/{PLACE}/{command.name}", os.fsencode(content))
     _forget_the_oldest(f"{root}/{PLACE}", command.name)
     return True

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 PLACE = ".vx/cache/standing"
 """Where the proofs lie, below the root of the workspace."""
 
-FORMAT = "standing 1"
+FORMAT = "standing 2"
 _HEAD = 4
+BLOCK = 128
+"""Paths that are proven together: where one moved, what comes after them need not be looked at."""
 _COUNTS = ("VX_", "GIT_")
 _COUNT_TOO = frozenset({"HOME", "XDG_CONFIG_HOME", "CI"})
 
@@ -51,18 +53,29 @@ class Command:
     def _verdict(self, parts: "Sequence[str]", root: str) -> str | None:
         if len(parts) < _HEAD or parts[0] != FORMAT:
             return None
-        _, text, expected, names, *paths = parts
-        stamps = ((path, look(f"{root}/{path}")) for path in paths)
-        return text if self.digest(names.split("\n"), stamps) == expected else None
+        _, head, text, names, *rest = parts
+        if self.head(text, names.split("\n"), len(rest)) != head:
+            return None
+        for first in range(0, len(rest), 1 + BLOCK):
+            expected, *paths = rest[first : first + 1 + BLOCK]
+            if digest((path, look(f"{root}/{path}")) for path in paths) != expected:
+                return None
+        return text
 
-    def digest(self, names: "Iterable[str]", stamps: "Iterable[tuple[str, Stamp | None]]") -> str:
-        """A hash of the variables that count, these names among them, and of the stamps of paths."""
+    def head(self, text: str, names: "Sequence[str]", parts: int) -> str:
+        """A hash of the variables that count, these names among them, and of what else a proof is."""
         counts = {n for n in self._environ if n.startswith(_COUNTS)} | _COUNT_TOO | {*names}
         values = [(name, self._environ.get(name)) for name in sorted(counts) if name]
-        hasher = xxh3_128(repr(values).encode("utf-8", "surrogateescape"))
-        for path, stamp in stamps:
-            hasher.update(os.fsencode(f"\0{path}\0{stamp}"))
-        return hasher.hexdigest()
+        whole = repr((text, names, parts, values))
+        return xxh3_128_hexdigest(whole.encode("utf-8", "surrogateescape"))
+
+
+def digest(stamps: "Iterable[tuple[str, Stamp | None]]") -> str:
+    """A hash of the stamps of paths."""
+    hasher = xxh3_128()
+    for path, stamp in stamps:
+        hasher.update(os.fsencode(f"\0{path}\0{stamp}"))
+    return hasher.hexdigest()
 
 
 def look(path: str) -> Stamp | None:
