@@ -1,6 +1,7 @@
 """Tasks wait for the cores and the memory that they say they need, and for nothing else."""
 
 import os
+import re
 
 import pytest
 
@@ -76,6 +77,13 @@ def test_what_makes_no_sense_is_refused(ws: Workspace, needs: str, message: str)
     assert done.code == 2
     assert message in done.text
     assert "tasks.t.resources" in done.text
+
+
+def test_they_are_shown_as_they_are_written(ws: Workspace) -> None:
+    pair(ws, '{ cpus = 2, memory = "1536M" }', 1)
+    shown = ws.vx("show", "a").out
+    assert re.search(r"^resources\.cpus +2$", shown, re.MULTILINE)
+    assert re.search(r"^resources\.memory +1\.5G$", shown, re.MULTILINE)
 
 
 def test_a_server_that_is_up_holds_nothing(ws: Workspace) -> None:

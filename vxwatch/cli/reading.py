@@ -13,6 +13,7 @@ from vxwatch.masking import Masker
 from vxwatch.model import Task, Workspace
 from vxwatch.output import tables
 from vxwatch.process.environment import secret_values
+from vxwatch.sizes import format_size
 from vxwatch.workspace.discover import find_root, load_workspace
 
 
@@ -60,18 +61,21 @@ def _show_one(workspace: Workspace, name: str, here: str, *, as_json: bool) -> i
     if as_json:
         tables.write_json(value)
     else:
-        tables.fields(_with_durations(value))
+        tables.fields(_as_written(value))
     return 0
 
 
-def _with_durations(value: dict[str, Any]) -> dict[str, Any]:
-    """Seconds as the config writes them."""
+def _as_written(value: dict[str, Any]) -> dict[str, Any]:
+    """Durations and sizes as the config writes them."""
     shown = dict(value)
     for name in ("timeout", "grace", "ready_timeout"):
         if isinstance(shown.get(name), float):
             shown[name] = format_duration(shown[name])
     if shown.get("persistent"):
-        shown["persistent"] = _with_durations(shown["persistent"])
+        shown["persistent"] = _as_written(shown["persistent"])
+    if shown.get("resources"):
+        memory = format_size(shown["resources"]["memory"])
+        shown["resources"] = {**shown["resources"], "memory": memory}
     return shown
 
 
