@@ -84,6 +84,21 @@ def test_what_moved_just_now_is_not_remembered(root: str) -> None:
     assert Remembered.load(root).digest("p/src/a.txt", stamp) is None
 
 
+def test_a_few_small_files_are_read_again_rather_than_all_written_down(root: str) -> None:
+    for number in range(300):
+        Path(root, f"p/src/{number}.txt").write_text("x")
+    first = opened(root)
+    first.inputs("p#t")
+    first.remember()
+    for name, text, kept in (("1", "small", False), ("2", "x" * (1 << 20), True)):
+        before = Path(root, PLACE).read_bytes()
+        Path(root, f"p/src/{name}.txt").write_text(text)
+        index = opened(root)
+        index.inputs("p#t")
+        index.remember()
+        assert (Path(root, PLACE).read_bytes() != before) == kept
+
+
 def test_other_files_stay_remembered_while_they_exist(root: str) -> None:
     Path(root, "b").write_text("b")
     Remembered().save(root, [("b", STAMP, "-b"), ("gone", STAMP, "-g")])

@@ -86,8 +86,8 @@ class FileIndex:
         self._record.digests(list(self._record))
 
     def remember(self) -> None:
-        """Write down what was read, for later runs. Raises OSError; then nothing is lost."""
-        if self._record.read:
+        """Write down what was read, for later runs, if it is much. Raises OSError."""
+        if self._record.worth_keeping:
             self._remembered.save(self._root, self._record.entries())
 
     def mark(self) -> None:

@@ -13,6 +13,10 @@ from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
+_SIZE = 0  # of a stamp
+_RATIO = 100
+_SMALL = 1 << 20  # bytes
+
 
 class Record:
     """Files by path, relative to a root."""
@@ -26,7 +30,8 @@ class Record:
         self._tree = PathTree()
         self._marked: dict[str, str | None] = {}
         self.unreadable: dict[str, str] = {}
-        self.read = 0  # files
+        self._read = 0  # files
+        self._read_bytes = 0
 
     def __contains__(self, path: str) -> bool:
         return path in self._seen
@@ -83,6 +88,12 @@ class Record:
             if seen.settled:
                 yield path, seen.stamp, seen.digest
 
+    @property
+    def worth_keeping(self) -> bool:
+        """Whether to read again what was read here costs more than to write the record down."""
+        few = self._read * _RATIO < len(self._seen) and self._read_bytes < _SMALL
+        return self._read > 0 and not few
+
     def look(self, path: str) -> bool:
         """Look at a path now; True if what counts differs from the last time."""
         before = self._seen.get(path)
@@ -92,7 +103,8 @@ class Record:
         if now is before:
             return False
         self._put(path, now)
-        self.read += 1
+        self._read += 1
+        self._read_bytes += now.stamp[_SIZE]
         if before is not None and before.digest == now.digest:
             return False
         self._marked.setdefault(path, before and before.digest)
