@@ -107,10 +107,13 @@ def _account(ws: Workspace, vx: Background, clients: Clients, like: Account | No
     ws.settle(0.5)
     until = time.monotonic() + patience(5)
     while True:
-        found = account(vx.pid, tasks, os.environ["TMPDIR"])
-        if like is None or not like.differences(found) or time.monotonic() > until:
-            clients.go_on()
-            return found
+        try:
+            found = account(vx.pid, tasks, os.environ["TMPDIR"])
+            if like is None or not like.differences(found) or time.monotonic() > until:
+                clients.go_on()
+                return found
+        except (FileNotFoundError, ProcessLookupError):  # it went while it was looked at
+            assert time.monotonic() < until
         time.sleep(0.05)
 
 
