@@ -288,3 +288,24 @@ def test_a_server_whose_config_is_mended_while_it_starts_does_not_wait_for_its_t
     assert ws.steps("web") == ["start", "listen", "sig15", "clean", "start", "listen"]
     assert vx.stop() == 0
     ws.nothing_left()
+
+
+def test_a_server_that_starts_while_its_config_is_half_typed_comes_up_as_it_was(
+    ws: Workspace,
+) -> None:
+    port = ws.port()
+    ws.server("web", ws.serve("web", port, slow_start=3), ready_line="READY")
+    ws.task("use", 'echo run >> "$LOGS/use"', after=["web"])
+    config = ws.read("vx.toml")
+    vx = ws.watch("use")
+    ws.wait_steps("web", "start", 1)
+    ws.replace("vx.toml", config + "\n[tasks.")
+    vx.wait_says("vx.toml:")
+    ws.wait_runs("use", 1, 20)
+    assert ws.steps("web") == ["start", "sig15", "clean", "start", "listen"]
+    ws.replace("vx.toml", config + "\n")
+    vx.wait_says("^cycle 3: ")
+    ws.settle()
+    assert ws.steps("web")[-1] == "listen"
+    assert vx.stop() == 0
+    ws.nothing_left()

@@ -188,6 +188,7 @@ class Watch:
                 await self._renew_boxes()
             else:
                 self._waiting = changed
+                await self._start_after_all()
             return
         _, pending = self._touched(changed)
         self._session.reloads.edited(lambda task: self._left_alone(task, changed) is not None)
@@ -197,6 +198,17 @@ class Watch:
         self._session.reloads.settle()
         renewed = await self._renew_boxes()
         self._say_what_keeps_running(changed, pending | {*renewed})
+
+    async def _start_after_all(self) -> None:
+        """Start the servers whose start was given up for a config that does not load."""
+        outcomes = self._session.memory.outcomes
+        given_up = {
+            task
+            for task in self._session.servers
+            if task in outcomes and outcomes[task].status == "aborted"
+        }
+        if given_up:
+            await self._cycle(self._session.plan.graph.downstream(given_up), ())
 
     async def _renew_boxes(self) -> "Collection[TaskId]":
         """Restart the servers whose box shows what is no longer there; gives them."""
