@@ -20,7 +20,7 @@ from vxwatch.model import TaskId
 STARTED = ("ran", "failed", "ready")
 """The statuses of tasks whose command was started."""
 
-_MOST_WAITING = 64
+_MOST_WAITING, _MOST_UNCHANGED = 64, 4096
 _MOST_KNOWN = 4096
 """Keys that are remembered to be written down: a watch makes new ones for as long as it lives."""
 _MOST_PATHS = 1000
@@ -144,7 +144,8 @@ class Recorder:
                 *(outcome.attempts, spelled(outcome.detail)),
             )
         )
-        if len(self._waiting) >= _MOST_WAITING or outcome.status == "failed":
+        most = _MOST_WAITING if outcome.status in STARTED else _MOST_UNCHANGED
+        if len(self._waiting) >= most or outcome.status == "failed":
             self.flush()
 
     def cycle(self, number: int, started: int, seconds: float, paths: Iterable[str]) -> None:

@@ -95,7 +95,8 @@ class Caching:
         detail = outcome.detail
         if outcome.blocked_by is not None:
             detail = f"{outcome.blocked_by} did not succeed"
-        shown = replace(outcome, detail=session.masker.text(detail))
+        detail = session.masker.text(detail)
+        shown = outcome if detail == outcome.detail else replace(outcome, detail=detail)
         groups: list[Key] = []
         if key is not None and outcome.status in STARTED:
             groups = session.keys.groups(outcome.task)
