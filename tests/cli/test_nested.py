@@ -15,6 +15,8 @@ COVERED_PROC = (
     *("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--unshare-pid"),
     *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
 )
+ROOT_WITHOUT_RIGHTS = (*COVERED_PROC, "--cap-drop", "ALL")
+USER = (*ROOT_WITHOUT_RIGHTS, "--uid", "1000", "--gid", "1000")
 CONFIG = """
 [tasks.strict]
 command = "echo ran"
@@ -61,9 +63,10 @@ NO_NAMESPACES = (
         (COVERED_PROC, "lets nothing mount a /proc of its own", "weaker_when_nested = true"),
         (limited("user/max_user_namespaces"), "max_user_namespaces is 0", "sudo sysctl -w user."),
         (limited("user/max_net_namespaces"), "net namespaces", "user.max_net_namespaces=15000"),
+        (ROOT_WITHOUT_RIGHTS, "took from root the right", "as another user than root"),
         (NO_NAMESPACES, "lets no program make user namespaces", "seccomp=unconfined"),
     ],
-    ids=["proc", "user", "net", "filter"],
+    ids=["proc", "user", "net", "root", "filter"],
 )
 def test_the_reason_is_told_and_nothing_runs(
     ws: Workspace, around: tuple[str, ...], reason: str, fix: str
@@ -76,14 +79,15 @@ def test_the_reason_is_told_and_nothing_runs(
     assert "ran\n" not in told
 
 
-def test_weaker_is_for_the_tasks_that_say_so(ws: Workspace) -> None:
-    code, told = vx(ws, COVERED_PROC, "run", "weak")
+@pytest.mark.parametrize("around", [COVERED_PROC, USER], ids=["root", "user"])
+def test_weaker_is_for_the_tasks_that_say_so(ws: Workspace, around: tuple[str, ...]) -> None:
+    code, told = vx(ws, around, "run", "weak")
     assert code == 0, told
     assert "ran\n" in told
     assert "hidden" not in told
     assert told.count("Read-only file system") == 2
     assert not os.path.exists("/etc/vx-was-here")
-    code, told = vx(ws, COVERED_PROC, "run", "strict")
+    code, told = vx(ws, around, "run", "strict")
     assert code == 1
     assert "weaker_when_nested" in told
 
@@ -93,3 +97,24 @@ def test_where_a_whole_sandbox_works_nothing_is_weaker(ws: Workspace) -> None:
     code, told = vx(ws, (), "run", "weak")
     assert code == 0, told
     assert int(told.split()[0]) < 10
+
+
+def test_vx_in_a_box_of_vx(ws: Workspace) -> None:
+    ws.write("inner/vx.workspace.toml", "")
+    ws.write("inner/vx.toml", CONFIG)
+    ws.write("inner/secret", "hidden")
+    ws.write(
+        "vx.toml",
+        f"""
+        [tasks.outer]
+        command = "cd inner && {VX} run weak"
+        [tasks.outer.sandbox]
+        allow = {{ read = [".", "inner", {os.path.dirname(sys.prefix)!r}], write = ["inner/"] }}
+        ignore = {{ read = ["**"], write = ["**", "/**"] }}
+        """,
+    )
+    around = ("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--uid", "1000", "--gid", "1000")
+    code, told = vx(ws, (*around, "--cap-drop", "ALL"), "run", "outer")
+    assert code == 0, told
+    assert "ran\n" in told
+    assert "hidden" not in told

@@ -58,6 +58,11 @@ REFUSED = Trial(
         ),
         (replace(REFUSED, message="bwrap: Unknown option --bind-fd"), "too old", "0.10"),
         (
+            replace(REFUSED, message="bwrap: setting up uid map: EPERM", as_root=True),
+            "took from root the right to make user namespaces",
+            "as another user than root",
+        ),
+        (
             replace(REFUSED, message="odd", user_namespace=True, own_proc=True),
             "a sandboxed `true` fails: odd",
             "docs/sandbox.md",
