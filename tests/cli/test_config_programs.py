@@ -300,3 +300,43 @@ def test_a_boxed_task_cannot_change_it(programs: Workspace, name: str) -> None:
         assert programs.read("vx.config.py") == text
         assert programs.read("shared.py") == SHARED
     assert "ValueError" not in vx.output
+
+
+def test_an_edit_while_it_is_evaluated_is_not_lost(ws: Workspace) -> None:
+    ws.write("word", "one")
+    ws.write(
+        "vx.config.py",
+        "import os, sys, time\nword = open('word').read()\nprint('read', flush=True)\n"
+        "while word == 'one' and open('word').read() == 'one':\n    time.sleep(0.01)\n"
+        "config = {'tasks': {'t': {'command': f'echo {word}'}}}\n",
+    )
+    vx = ws.start("show", "t")
+    vx.wait_says("read")
+    ws.write("word", "two")
+    vx.wait_says("echo one")
+    assert "echo two" in ws.vx("show", "t").out
+
+
+@pytest.mark.parametrize("path", ["vx.config.py", "shared.py"])
+def test_a_link_is_followed_each_time(programs: Workspace, path: str) -> None:
+    away = os.path.join(programs.logs, "away")
+    os.rename(programs.file(path), away)
+    os.symlink(away, programs.file(path))
+    for _ in range(3):
+        programs.vx("run", "build")
+    with open(away, "a") as file:
+        file.write("\n# another\n")
+    assert evaluated(programs.vx("run", "build").err) == 1
+
+
+def test_a_new_name_in_what_it_lists_affects_all(ws: Workspace) -> None:
+    ws.write(
+        "vx.config.py",
+        "import os\nconfig = {'tasks': {n: {'command': 'true'} for n in os.listdir('parts')}}\n",
+    )
+    ws.write("parts/x", "")
+    ws.write(".gitignore", ".vx\n")
+    ws.git("add", ".")
+    ws.git("commit", "-qm", "a")
+    ws.write("parts/y", "")
+    assert "2 ran" in ws.vx("run", "x", "y", "--affected=HEAD").out

@@ -27,10 +27,11 @@ def footprint(
     """
     root = workspace.root
     projects = [project.dir for project in workspace.projects.values()]
-    if any(
-        os.path.realpath(f"{root}/{place}".rstrip("/")) != f"{root}/{place}".rstrip("/")
-        for place in projects
-    ):
+    above = {os.path.dirname(path) for path in workspace.config_files}
+    places_of_configs = above.union(projects, workspace.config_directories)
+    if any(_leads_away(root, place) for place in places_of_configs):
+        return None
+    if any(os.path.islink(f"{root}/{path}") for path in workspace.config_files):
         return None
 
     def ignored(inner: list[str]) -> set[str]:
@@ -47,6 +48,11 @@ def footprint(
         *sources(Git(root), places),
         *index.paths,
     }
+
+
+def _leads_away(root: str, place: str) -> bool:
+    path = f"{root}/{place}".rstrip("/")
+    return os.path.realpath(path) != path
 
 
 def _deciding(directory: str) -> Iterator[str]:

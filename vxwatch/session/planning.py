@@ -142,7 +142,7 @@ def _affected(
 ) -> "tuple[TaskId, ...]":
     """Those of the named tasks that a change since the base reaches."""
     paths = Changes(workspace.root).since_base(base or workspace.affected_base, os.environ)
-    reached = changed_tasks(workspace, graph, paths, shared=_shared(workspace))
+    reached = changed_tasks(workspace, graph, paths, shared=_shared(workspace, paths))
     return tuple(task for task in named if task in reached)
 
 
@@ -203,16 +203,17 @@ def _select(workspace: "Workspace", options: Options, names: tuple[str, ...]) ->
     )
 
 
-def _shared(workspace: "Workspace") -> set[str]:
-    """The files that concern all projects: settings, and what programs among the configs read."""
+def _shared(workspace: "Workspace", paths: "Iterable[str]") -> set[str]:
+    """The files that concern all projects: settings, and what programs among the configs look at."""
     read = {path for path in workspace.config_files if os.path.basename(path) not in NAMES}
-    return {SETTINGS, PROGRAM_SETTINGS, *read}
+    listed = {path for path in paths if os.path.dirname(path) in workspace.config_directories}
+    return {SETTINGS, PROGRAM_SETTINGS, *read, *listed}
 
 
 def _changed_projects(workspace: "Workspace", commit: str) -> set[str]:
     """The projects in whose directories a file differs from a commit."""
     paths = Changes(workspace.root).since(commit)
-    if not _shared(workspace).isdisjoint(paths):
+    if not _shared(workspace, paths).isdisjoint(paths):
         return set(workspace.projects)
     found = (project_at(workspace, path.rpartition("/")[0]) for path in paths)
     return {project.name for project in found if project is not None}
