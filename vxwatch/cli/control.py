@@ -69,7 +69,8 @@ def ask(session: door.Door, request: Answer) -> Iterator[Answer]:
     data = json.dumps({"vx": door.VERSION, **request}).encode() + b"\n"
     try:
         with door.knock(session, PATIENCE) as connection:
-            connection.sendall(data)
+            with contextlib.suppress(BrokenPipeError):  # it may have refused to hear anything
+                connection.sendall(data)
             yield from _answers(connection)
     except PermissionError:
         raise _of_another(session) from None
@@ -112,7 +113,9 @@ def described(session: door.Door) -> Answer:
 
 
 def _answers(connection: socket.socket) -> Iterator[Answer]:
+    """Raises OSError where there is no answer at all."""
     with connection.makefile("rb") as lines:
+        line = b""
         for line in lines:
             connection.settimeout(None)
             if not line.endswith(b"\n"):  # the session ended while it spoke
@@ -123,6 +126,8 @@ def _answers(connection: socket.socket) -> Iterator[Answer]:
                 said = SimpleNamespace(**error)
                 raise UserError(said.slug, said.message, said.hint)
             yield answer
+        if not line:
+            raise ConnectionError
 
 
 def _runs(session: door.Door) -> bool:

@@ -11,10 +11,10 @@ def restart_servers(names: tuple[str, ...], pid: int | None) -> int:
     here = Here.find()
     session = the_one(here, pid, list(names))
     request = {"verb": "restart", "servers": list(names), "directory": here.directory}
-    waiting: set[str] = set()
+    waiting = set(names)
     failed = False
     for answer in ask(session, request):
-        waiting.update(answer.get("restarting", ()))
+        waiting = set(answer.get("restarting", waiting))
         if told := answer.get("outcome"):
             outcome = Outcome(**{**told, "findings": tuple(told["findings"])})
             waiting.discard(outcome.task)

@@ -4,7 +4,7 @@ A request is one line of JSON, and each line of the answer is one object:
 
     {"vx": 1, "verb": "ps"}                             {"session": {...}}
     {"vx": 1, "verb": "logs", "server": "api#dev",      {"output": BASE64} ..., {"lost": BYTES}
-     "lines": 100, "follow": true, "directory": ""}
+     "lines": 100, "follow": true, "directory": ""}     after {"server": "api#dev"}
     {"vx": 1, "verb": "restart", "servers": [...],      {"restarting": [...]}, {"outcome": {...}} ...
      "directory": ""}
 
@@ -118,7 +118,7 @@ class Control:
                     await asyncio.sleep(PATIENCE)
                     continue
                 if len(self._talks) >= MOST:
-                    connection.close()
+                    _send_away(connection)
                     continue
                 talk = group.create_task(self._talk(connection))
                 self._talks.add(talk)
@@ -139,8 +139,7 @@ class Control:
             try:
                 await self._answer(connection, request)
             except UserError as error:
-                said = {"slug": error.slug, "message": error.message, "hint": error.hint}
-                await _say(connection, {"error": said})
+                await _say(connection, _refusal(error))
 
     async def _answer(self, connection: socket.socket, request: Answer) -> None:
         if request.get("vx") != door.VERSION:
@@ -199,6 +198,7 @@ class Control:
     ) -> None:
         tail = self._board.servers[server].tail
         more = asyncio.Event()
+        await _say(connection, {"server": server})
         tail.heard.add(more.set)
         try:
             at = max(tail.start, tail.last(lines))
@@ -241,6 +241,20 @@ class Control:
                 group.create_task(one(server))
 
 
+def _refusal(error: UserError) -> Answer:
+    return {"error": {"slug": error.slug, "message": error.message, "hint": error.hint}}
+
+
+def _send_away(connection: socket.socket) -> None:
+    busy = UserError(
+        "silent-session",
+        f"the session of pid {os.getpid()} is asked by {MOST} others already",
+        "end a `vx logs -f` that nobody reads",
+    )
+    with connection, contextlib.suppress(OSError):  # it never waits
+        connection.send(_line(_refusal(busy)))
+
+
 async def _request(connection: socket.socket) -> Answer:
     """Raises OSError for what is no request."""
     loop = asyncio.get_running_loop()
@@ -266,7 +280,11 @@ async def _say(connection: socket.socket, answer: Answer) -> None:
 
 async def _send(connection: socket.socket, answer: Answer) -> None:
     loop = asyncio.get_running_loop()
-    await loop.sock_sendall(connection, json.dumps(answer).encode() + b"\n")
+    await loop.sock_sendall(connection, _line(answer))
+
+
+def _line(answer: Answer) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
 
 
 async def _hung_up(connection: socket.socket) -> None:
