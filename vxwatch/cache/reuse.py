@@ -185,6 +185,10 @@ class Cache:
                 return presence
         return None
 
+    def has_places(self, task: Task) -> bool:
+        """Whether there is anywhere that outputs of the task belong."""
+        return bool(self._of(task)[1].roots)
+
     def expire(self, task: Task) -> None:
         """The task is about to run over what it made before: nothing is known of that any more."""
         self._forget(task)

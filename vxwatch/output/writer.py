@@ -1,10 +1,10 @@
 """Bytes to standard output and standard error, in order, without a wait.
 
-What a pipe takes at once is written at once, and the rest from a thread: a terminal that is held
-with Ctrl-S or a pipe that nobody reads stops that, not the handling of signals. What is queued is
-bounded by those who await `drained()` before they produce more; a pipe that they flood gets more
-room. A reader that leaves (EPIPE, EIO) ends the writing and nothing else; any other failure (a
-full disk) is kept for the exit code.
+What a pipe takes at once and what goes to a file is written at once, the rest from a thread: a
+terminal that is held with Ctrl-S or a pipe that nobody reads stops that, not the handling of
+signals. What is queued is bounded by those who await `drained()` before they produce more; a pipe
+that they flood gets more room. A reader that leaves (EPIPE, EIO) ends the writing and nothing
+else; any other failure (a full disk) is kept for the exit code.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Writer:
         self._closed = False
         self._dead: set[int] = set()
         self._grown: set[int] = set()
-        self._pipes: dict[int, bool] = {}
+        self._flags: dict[int, int | None] = {}
         self._change = threading.Condition()
         self._waiters: Waiters = []
         self._idle: Waiters = []
@@ -78,27 +78,22 @@ class Writer:
             return _waiter(self._waiters) if self._size >= HIGH_WATER else None
 
     def _write_now(self, fd: int, data: bytes) -> int:
-        """How much a pipe took without a wait, if nothing is to be written before it."""
-        if self._queue or self._writing or self._held is not None or not self._is_pipe(fd):
+        """How much was taken without a wait, if nothing is to be written before it."""
+        if self._queue or self._writing or self._held is not None:
+            return 0
+        if fd not in self._flags:
+            self._flags[fd] = _without_a_wait(fd)
+        flags = self._flags[fd]
+        if flags is None:
             return 0
         self._make_room(fd, len(data))
         try:
-            return os.pwritev(fd, (data,), -1, os.RWF_NOWAIT)
+            return os.pwritev(fd, (data,), -1, flags)
         except BlockingIOError:
             return 0
-        except OSError:  # it cannot do that, or there is no reader: the thread finds out
-            self._pipes[fd] = False
+        except OSError:  # it cannot do that, there is no reader or no room: the thread finds out
+            self._flags[fd] = None
             return 0
-
-    def _is_pipe(self, fd: int) -> bool:
-        known = self._pipes.get(fd)
-        if known is None:
-            try:
-                known = stat.S_ISFIFO(os.fstat(fd).st_mode)
-            except OSError:
-                known = False
-            self._pipes[fd] = known
-        return known
 
     def _make_room(self, fd: int, size: int) -> None:
         if size > PIPE and fd not in self._grown:
@@ -202,6 +197,17 @@ class Writer:
                     self.failure = self.failure or error
             else:
                 _drop(views, written)
+
+
+def _without_a_wait(fd: int) -> int | None:
+    """With what flags a write to this cannot take long; None where it may."""
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        return None
+    if stat.S_ISFIFO(mode):
+        return os.RWF_NOWAIT
+    return 0 if stat.S_ISREG(mode) else None
 
 
 def _grow(fd: int) -> None:

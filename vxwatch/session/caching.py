@@ -183,7 +183,7 @@ class Caching:
         begun = time.time_ns()
         over = self._runs_over
         try:
-            await _in_thread(cache, lambda: (cache.expire if over else cache.prepare)(task))
+            await _beside(cache, task, lambda: (cache.expire if over else cache.prepare)(task))
         except UserError as error:
             return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         session.recording.begin(task.id)
@@ -197,7 +197,7 @@ class Caching:
         if task.id in session.memory.overtaken:
             return outcome
         with ExitStack() as stack:
-            made = await _in_thread(cache, lambda: stack.enter_context(cache.capture(task)))
+            made = await _beside(cache, task, lambda: stack.enter_context(cache.capture(task)))
             if made is None or (over and not made.presence.is_new(begun)):
                 return outcome
             path = moved(task)
@@ -251,6 +251,11 @@ class Caching:
 def _waiting(task: "Task", held: Held) -> str:
     who = f"pid {held.pid}" if held.pid else "one outside of this container"
     return f"{task.id} waits since {time.strftime('%H:%M:%S')}: another vx is at it ({who})"
+
+
+async def _beside(cache: Cache, task: "Task", work: Callable[[], _T]) -> _T:
+    """Have the cache do the work in a thread, if there are files of the task to work on."""
+    return await _in_thread(cache, work) if cache.has_places(task) else work()
 
 
 async def _in_thread(cache: Cache, work: Callable[[], _T]) -> _T:
