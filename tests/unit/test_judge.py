@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vxwatch.watch.judge import FREE, PAUSE, LoopGuard, Verdict
+from vxwatch.watch.judge import FREE, MOST, PAUSE, LoopGuard, Verdict
 
 OWN = frozenset({"gen/now.txt"})
 USER = frozenset({"src/app.ts"})
@@ -56,12 +56,35 @@ def test_the_fifth_is_named_once_and_waits_twice_as_long_each_time() -> None:
     assert all(verdict.react == NONE for verdict in verdicts)
 
 
-def test_a_loop_of_ever_new_names_waits_too_and_each_is_named() -> None:
+def test_a_loop_of_ever_new_names_waits_later_and_each_is_named() -> None:
     guard = LoopGuard()
-    verdicts = [guard.sift(frozenset({f"gen/{i}"}), False, 0.0) for i in range(FREE + 3)]
-    assert [bool(verdict.react) for verdict in verdicts] == [True] * FREE + [False] * 3
-    assert verdicts[-2].named == {f"gen/{FREE}", f"gen/{FREE + 1}"}
-    assert verdicts[-1].named == {f"gen/{FREE + 2}"}
+    free = FREE * MOST
+    verdicts = [guard.sift(frozenset({f"gen/{i}"}), False, 0.0) for i in range(free + 3)]
+    assert [bool(verdict.react) for verdict in verdicts] == [True] * free + [False] * 3
+    assert verdicts[-2].named == {f"gen/{free}", f"gen/{free + 1}"}
+    assert verdicts[-1].named == {f"gen/{free + 2}"}
+
+
+def test_tasks_that_wake_one_another_wait() -> None:
+    guard = LoopGuard()
+    turns = [frozenset({name}) for name in ("a", "b") * FREE]
+    assert all(guard.sift(turn, False, 0.0).react for turn in turns)
+    assert guard.sift(turns[0], False, 0.0).react == NONE
+    assert guard.sift(turns[1], False, 0.0).named == {"a", "b"}
+
+
+def test_who_saves_one_file_after_the_other_while_tasks_run_waits_for_nothing() -> None:
+    guard = LoopGuard()
+    for number in range(FREE * MOST):
+        changed = frozenset({f"src/{number}"})
+        assert guard.sift(changed, False, 0.0) == Verdict(changed)
+
+
+def test_only_what_came_back_is_named() -> None:
+    guard = LoopGuard()
+    for number in range(FREE + 1):
+        guard.sift(OWN | {f"src/{number}"}, False, 0.0)
+    assert guard.sift(OWN | {"src/last"}, False, 0.0).named == OWN
 
 
 def test_somebody_elses_change_takes_what_is_held_with_it_and_starts_anew() -> None:

@@ -2,16 +2,19 @@
 
 A task that rewrites its own input with different bytes would run for ever. Nothing tells us
 which process wrote a file, so the guard goes by time: a change is somebody else's when it
-was made while no task ran. After three deliveries in a row that hold nothing but what was
-written while tasks ran, the next one is held back, for twice as long each time, until
-somebody else changes something. Held, not dropped: an edit that a person made while a task
-ran looks the same, and must end in a cycle that saw it.
+was made while no task ran. A path that was written while tasks ran, and not once otherwise, in
+three deliveries is held back with the next one, for twice as long each time, until somebody
+else changes something; so is anything where such deliveries go on and on under ever new names.
+Held, not dropped: an edit that a person made while a task ran looks the same, and must end in a
+cycle that saw it.
 """
 
 from dataclasses import dataclass
 
 FREE = 3
-"""Deliveries in a row that may be caused by tasks alone."""
+"""Deliveries in a row, caused by tasks alone, that may hold a path."""
+MOST = 10
+"""Times that many deliveries in a row may be caused by tasks alone, whatever they hold."""
 PAUSE = 1.0
 """Seconds of the first pause. It is silent: whoever saves often while a long task runs looks
 like a loop until the pause, in which the next save is clearly theirs."""
@@ -32,22 +35,24 @@ class LoopGuard:
     def __init__(self, free: int = FREE, pause: float = PAUSE) -> None:
         self._free = free
         self._pause = pause
-        self._row = 0
+        self._forget()
         self._held: frozenset[str] = frozenset()
         self._until: float | None = None
-        self._known: frozenset[str] = frozenset()
 
     def sift(self, changed: frozenset[str], foreign: bool, now: float) -> Verdict:
         """Judge one settled set; `foreign` says that part of it was made while no task ran."""
         if not changed:
             return Verdict(frozenset())
         if foreign:
-            self._row, self._known = 0, frozenset()
+            self._forget()
             return Verdict(changed | self._take())
         self._row += 1
-        if self._row <= self._free:
+        for path in changed:
+            self._times[path] = self._times.get(path, 0) + 1
+        again = frozenset(path for path in changed if self._times[path] > self._free)
+        if not again and self._row <= self._free * MOST:
             return Verdict(changed | self._take())
-        return self._hold(changed, now)
+        return self._hold(changed, again or changed, now)
 
     def due(self) -> float | None:
         """When what is held may be reacted to; None while nothing is held."""
@@ -59,13 +64,20 @@ class LoopGuard:
             return frozenset()
         return self._take()
 
-    def _hold(self, changed: frozenset[str], now: float) -> Verdict:
-        turn = self._row - self._free - 1
-        pause = self._pause * 2.0 ** min(turn, 30)
+    def _forget(self) -> None:
+        self._row = self._turn = 0
+        self._times: dict[str, int] = {}
+        self._blamed: frozenset[str] = frozenset()
+        self._named: frozenset[str] = frozenset()
+
+    def _hold(self, changed: frozenset[str], blamed: frozenset[str], now: float) -> Verdict:
+        pause = self._pause * 2.0 ** min(self._turn, 30)
         self._until = now + pause
         self._held |= changed
-        fresh = self._held - self._known if turn else frozenset()
-        self._known |= fresh
+        self._blamed |= blamed
+        fresh = self._blamed - self._named if self._turn else frozenset()
+        self._named |= fresh
+        self._turn += 1
         return Verdict(frozenset(), fresh, pause)
 
     def _take(self) -> frozenset[str]:
