@@ -162,6 +162,29 @@ def test_a_kill_leaves_nothing_beside_a_file(ws: Workspace, reads: tuple[str, ..
         assert not [name for name in os.listdir(ws.file(".vx")) if name.startswith("desk")]
 
 
+def test_an_interrupt_keeps_what_was_saved_and_nothing_else(ws: Workspace) -> None:
+    command = f'{SAVE}; echo x > stray; touch "$LOGS/.up"; sleep 60'
+    ws.task("file", command, box=Box((), ("conf.json", "d/other.json")))
+    before = set(os.listdir(ws.path))
+    vx = ws.start("run", "file")
+    ws.wait(lambda: os.path.exists(os.path.join(ws.logs, ".up")), "it runs")
+    assert vx.stop() == 130
+    assert ws.read("conf.json") == "new\n"
+    assert set(os.listdir(ws.path)) - before - {".vx"} == {"conf.json"}
+    assert not [name for name in os.listdir(ws.file(".vx")) if name.startswith("desk")]
+
+
+def test_two_tasks_at_once_leave_a_whole_file(ws: Workspace) -> None:
+    for name in "ab":
+        line = f"seq 2000 | sed s/^/{name}/"
+        save = f"for i in $(seq 40); do {line} > .{name} && mv .{name} conf.json; done"
+        ws.task(name, save, box=Box((), ("conf.json",)))
+    _passes(ws, "a", "b", "--concurrency", "2")
+    found = ws.read("conf.json").splitlines()
+    assert found in [[f"{name}{number}" for number in range(1, 2001)] for name in "ab"]
+    assert sorted(ws.dirt()) == ["conf.json", "vx.toml"]
+
+
 @pytest.mark.parametrize(
     "write", [("a/b/c/", "top.txt"), ("a/b/c/**", "top.txt"), ("a/", "top.txt")]
 )
