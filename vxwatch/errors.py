@@ -37,8 +37,12 @@ class Problem:
 
 
 class ConfigError(UserError):
-    """All faults of all config files that were read, in one go."""
+    """All faults of all config files that were read, in one go.
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    `files`, workspace-relative, are those that may have to be mended, as far as that is known.
+    """
+
+    def __init__(self, problems: tuple[Problem, ...], files: tuple[str, ...] = ()) -> None:
         super().__init__("config", f"{len(problems)} config problem(s)")
         self.problems = problems
+        self.files = files

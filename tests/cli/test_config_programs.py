@@ -340,3 +340,16 @@ def test_a_new_name_in_what_it_lists_affects_all(ws: Workspace) -> None:
     ws.git("commit", "-qm", "a")
     ws.write("parts/y", "")
     assert "2 ran" in ws.vx("run", "x", "y", "--affected=HEAD").out
+
+
+def test_a_watch_sees_the_mending_of_what_it_did_not_know(programs: Workspace) -> None:
+    vx = programs.watch("build")
+    vx.wait_says(r"^cycle 1")
+    programs.write("deep/parts/more.py", "raise ValueError('not yet')\n")
+    programs.write(".gitignore", "deep\n")
+    programs.write(
+        "vx.config.py", PROGRAM.replace("import os\n", "import os\nimport deep.parts.more\n")
+    )
+    vx.wait_says(r"^deep/parts/more\.py:1: ValueError: not yet")
+    programs.write("deep/parts/more.py", "")
+    vx.wait_says(r"^cycle 2")

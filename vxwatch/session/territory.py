@@ -33,12 +33,12 @@ class Territory:
         """Directories that hold a file of this index need no question to git."""
         self._index = index
 
-    def scope(self) -> Scope:
-        """What to watch."""
+    def scope(self, more: "Iterable[str]" = ()) -> Scope:
+        """What to watch, and the directories of `more` files."""
         workspace = self._plan.workspace
         named = {task.rpartition("#")[0] for task in self._plan.graph.order}
         literals = self._affected.literals()
-        files: Iterable[str] = (*workspace.config_files, *literals)
+        files: Iterable[str] = (*workspace.config_files, *literals, *more)
         return Scope(
             root=workspace.root,
             trees=frozenset(workspace.projects[name].dir for name in named)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vxwatch.errors import UserError
+from vxwatch.errors import ConfigError, UserError
 from vxwatch.events import Notice, Refused, RunStarted, Watching
 from vxwatch.graph.places import Owners
 from vxwatch.session.again import Again
@@ -357,7 +357,7 @@ class Watch:
             if not self._broken:
                 self._note("what changes from now on waits until this is mended; servers stay up")
             self._broken = True
-            self._look_for_the_root()
+            self._look_where_it_can_be_mended(error)
             return False
         self._broken = False
         self._take_up(plan)
@@ -371,10 +371,14 @@ class Watch:
                 "remove it, save it when that task has ended, or restart vx",
             )
 
-    def _look_for_the_root(self) -> None:
-        """Wait for a root that is gone: no event tells of that while we stand in it."""
-        if not os.path.isdir(self._session.workspace.root):
-            self._feed.replace(self._territory.scope())
+    def _look_where_it_can_be_mended(self, error: UserError) -> None:
+        """Wait for files that were not watched, and for a root that is gone.
+
+        No event tells of that while we stand in it.
+        """
+        files = error.files if isinstance(error, ConfigError) else ()
+        if files or not os.path.isdir(self._session.workspace.root):
+            self._feed.replace(self._territory.scope(files))
 
     def _take_up(self, plan: Plan) -> None:
         session = self._session

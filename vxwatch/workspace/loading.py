@@ -90,7 +90,8 @@ def assemble(evaluation: Evaluation) -> Workspace:
     if not reader.problems and workspace.rules.upfront_keys:
         _check_inputs(configs, workspace, named)
     if reader.problems:
-        raise ConfigError(tuple(sorted(reader.problems, key=lambda p: (p.file, p.line))))
+        problems = sorted(reader.problems, key=lambda p: (p.file, p.line))
+        raise ConfigError(tuple(problems), workspace.config_files)
     return workspace
 
 
