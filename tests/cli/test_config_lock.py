@@ -132,3 +132,11 @@ def test_a_watch_takes_up_a_new_lock(locked: Workspace) -> None:
     vx.wait_says('is "echo usual" there, and "echo later" now')
     assert locked.vx("lock").code == 0
     vx.wait_says(r"^.*\blater\b$")
+
+
+def test_a_lock_that_cannot_be_written(ws: Workspace) -> None:
+    ws.write("vx.config.py", PROGRAM)
+    os.mkdir(ws.file("vx.lock"))
+    done = ws.vx("lock")
+    assert done.code == 2
+    assert f"vx: {ws.file('vx.lock')} cannot be written: Is a directory" in done.err
