@@ -216,6 +216,22 @@ def test_a_stop_that_vx_cannot_hear_of_is_made_good_when_it_goes_on(ws: Workspac
     assert person.ended() == 0
 
 
+@SHELLS
+def test_a_shell_goes_on_when_vx_is_killed(ws: Workspace, shell: tuple[str, ...]) -> None:
+    _server(ws)
+    person = ws.person(*shell)
+    person.sees(r"PROMPT\$ ")
+    person.types("$VX watch dev")
+    person.sees(HINT)
+    os.kill(_vx(ws), signal.SIGKILL)
+    person.sees(r"PROMPT\$ ")
+    wait_for(lambda: _echoes(person), "the terminal shows what is typed")
+    person.asks("echo h''i", r"echo h''i\r\n(.*\n)?hi")
+    person.types("exit")
+    person.ended()
+    ws.nothing_left(3)
+
+
 def test_off_a_terminal_nothing_is_read(ws: Workspace) -> None:
     _once(ws)
     person = ws.person("sh", "-c", '"$VX" watch test | cat')

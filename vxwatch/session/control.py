@@ -171,7 +171,7 @@ class Control:
         return {
             "pid": os.getpid(),
             "vx": __version__,
-            "command": session.options.command,
+            "command": session.masker.text(session.options.command),
             "uptime": now - board.begun,
             "cycle": board.cycle,
             "state": "ending" if session.stopping.is_set() else "idle" if board.idle else "busy",
