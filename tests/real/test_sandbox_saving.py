@@ -266,6 +266,24 @@ class TestRefusals:
         assert not os.path.exists("/tmp/vx-x.json")
 
 
+class TestDenied:
+    @pytest.mark.parametrize("there", [True, False])
+    @pytest.mark.parametrize("deny", ["deny_write", "deny_read"])
+    @pytest.mark.parametrize("name", ["conf.json", "d/conf.json", "d/"])
+    def test_what_is_denied_is_not_written_whether_it_is_there_or_not(
+        self, site: Site, there: bool, deny: str, name: str
+    ) -> None:
+        if there:
+            site.write(f"app/{name}x" if name[-1] == "/" else f"app/{name}", "old")
+        before = sorted(os.walk(site.path("app")))
+        command = f"mkdir -p d; for f in {name} d/x; do echo bad > $f; echo bad > t; mv t $f; done"
+        for denied in {name, name.split("/", maxsplit=1)[0]}:
+            site.run(command, write=(name,), **{deny: (denied,)})
+            assert sorted(os.walk(site.path("app"))) == before
+        for directory, _, files in before:
+            assert {text(site, os.path.join(directory, file)) for file in files} <= {"old"}
+
+
 class TestWhereTheDeskIs:
     def test_beside_the_file_where_the_root_is_another_mount(self, site: Site) -> None:
         """The desk of a file must lie on its mount, and go when the box does."""

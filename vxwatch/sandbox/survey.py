@@ -106,9 +106,16 @@ class _Surveyor:
 
     def survey(self, temp: str) -> Survey:
         granted = [p for _, p in self._granted("read", self.sandbox.read) if p.kind != "missing"]
+        hidden = {p.path: p.kind for p in self._denied("deny.read", self.sandbox.deny_read)}
+        kept = list(self._denied("deny.write", self.sandbox.deny_write))
         written = list(self._granted("write", self.sandbox.write))
         for grant, place in written:
             check_write(grant, place, directory=self.directory, root=self.root)
+        # What is not there cannot be mounted over, so nothing may be made where it would be.
+        denied = hidden.keys() | {place.path for place in kept}
+        written = [
+            (g, p) for g, p in written if p.kind != "missing" or not inside_any(p.path, denied)
+        ]
         wanted = [
             Place(place.named, place.path, _meant(grant, place), place.links)
             for grant, place in written
@@ -121,8 +128,6 @@ class _Surveyor:
         opened = [p.path for p in (*baseline, *reads, *writes) if p.kind == "directory"]
         siblings = dict(self._siblings(writes))
         protection = self._protection(writes, led)
-        hidden = {p.path: p.kind for p in self._denied("deny.read", self.sandbox.deny_read)}
-        kept = list(self._denied("deny.write", self.sandbox.deny_write))
         sockets = tuple(self._sockets())
         ground = Ground(
             self.root,
