@@ -79,6 +79,20 @@ def test_a_run_that_is_asked_for_meanwhile_follows_once(ws: Workspace) -> None:
     _quit(person, ws)
 
 
+def test_r_tells_once_more_what_is_wrong_with_a_config_that_does_not_load(ws: Workspace) -> None:
+    _once(ws)
+    person = ws.person("watch", "test")
+    person.sees(HINT)
+    good = ws.read("vx.toml")
+    ws.replace("vx.toml", good + "x = [")
+    person.sees("is not TOML")
+    person.press(b"r")
+    person.sees("is not TOML")
+    ws.replace("vx.toml", good)
+    person.sees("cycle 2:")
+    _quit(person, ws)
+
+
 def test_s_restarts_the_server_and_l_shows_what_it_printed(ws: Workspace) -> None:
     _server(ws)
     person = ws.person("watch", "dev")

@@ -15,6 +15,7 @@ from vxwatch.events import (
     RunStarted,
     ServerExited,
     ServerReady,
+    Shown,
     TaskEnded,
     TaskOutput,
     TaskRetried,
@@ -238,3 +239,12 @@ def test_a_line_too_long_to_wait_for_is_one_line_unless_another_comes_between() 
 def test_every_line_of_a_server_has_its_prefix(data: bytes) -> None:
     plain = b"".join(b"> " + line for line in data.splitlines(keepends=True))
     assert b"> " + prefixed_within(data, b"> ") == plain
+
+
+def test_what_somebody_asks_to_see_is_shown_as_it_is_below_lines_of_ours() -> None:
+    run = started("a#dev", servers=("a#dev",), verb="watch")
+    half, asked = TaskOutput("a#dev", "stdout", b"x" * (LONGEST + 1)), Shown(("log:",), b"\x01one")
+    told = shown(run, half, asked, Shown(("next",)))
+    assert told.splitlines()[1:] == ["log:", "\x01one", "next"]
+    assert shown(run, Shown(("a\x1bb",))) == "a\\x1bb\n"
+    assert shown(run, Shown(clear=True), Shown(("after",))) == "\x1b[H\x1b[2Jafter\n"

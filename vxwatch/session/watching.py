@@ -100,6 +100,7 @@ class Watch:
         anew, self._anew = self._anew, False
         self._asked.clear()
         if self._moved or self._broken:
+            self._refused = None  # who asks is told once more what is wrong
             await self._react(self._waiting)
             return
         order = session.plan.graph.order
