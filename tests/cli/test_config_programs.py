@@ -353,3 +353,15 @@ def test_a_watch_sees_the_mending_of_what_it_did_not_know(programs: Workspace) -
     vx.wait_says(r"^deep/parts/more\.py:1: ValueError: not yet")
     programs.write("deep/parts/more.py", "")
     vx.wait_says(r"^cycle 2")
+
+
+def test_ctrl_c_ends_a_watch_whose_config_hangs(programs: Workspace) -> None:
+    vx = programs.terminal("watch", "build")
+    vx.wait_says("cycle 1")
+    programs.write("vx.config.py", "print('begun', flush=True)\nwhile True:\n    pass\n")
+    vx.wait_says("begun")
+    vx.press(b"\x03")
+    assert vx.ended() == 0
+    assert "takes longer" not in vx.output
+    assert "Traceback" not in vx.output
+    programs.nothing_left()

@@ -36,7 +36,8 @@ def capture(
 ) -> Captured:
     """Run a helper to its end. One that cannot be started gives `NOT_FOUND` and the reason.
 
-    After `limit` seconds it is killed. `shown`: its standard error is ours.
+    After `limit` seconds it is killed. `shown`: its standard error is ours, and so is its process
+    group, for who writes to a terminal may be stopped in another one; Ctrl-C reaches it then.
     """
     try:
         done = subprocess.run(
@@ -47,7 +48,7 @@ def capture(
             stdout=subprocess.PIPE,
             stderr=None if shown else subprocess.PIPE,
             check=False,
-            process_group=0,
+            process_group=None if shown else 0,
             timeout=limit,
         )
     except OSError as error:

@@ -161,6 +161,7 @@ class Clock:
 def main(root: str, seconds: str, *programs: str) -> None:
     """Evaluate programs, one after the other."""
     Clock(math.inf)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: TID251 - Ctrl-C is answered by vx
     code = 0
     for program in programs:
         child = os.fork()
