@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from vxwatch.hosts import EVERY_HOST, NO_HOST, Refusal
+from vxwatch.model import Sandbox
 from vxwatch.sandbox.findings import Scene
 from vxwatch.sandbox.grants import Place
-from vxwatch.sandbox.learning import Disk, Network, table
+from vxwatch.sandbox.learning import Disk, Terms, table
 from vxwatch.sandbox.policy import Mount
 from vxwatch.sandbox.tracelog import Attempt
 
@@ -19,14 +20,14 @@ BARE = Scene(
     APP,
     "/home/u",
 )
-_NO_NETWORK = Network((NO_HOST,))
+_NO_TERMS = Terms(Sandbox(network=(NO_HOST,)))
 
 
 def learned(
     *attempts: Attempt,
     disk: Iterable[str] = (),
     listening: Iterable[int] = (),
-    network: Network = _NO_NETWORK,
+    terms: Terms = _NO_TERMS,
 ) -> list[str]:
     """The lines after the head, for a disk that holds these files, named from the project."""
     files = {f"{APP}/{name}" if name[0] not in "./" else name for name in disk}
@@ -51,7 +52,7 @@ def learned(
         lies=lambda name: lies(absolute(name)),
         listens=frozenset(listening).__contains__,
     )
-    head, *lines = table(attempts, BARE, "build", look, known, network)
+    head, *lines = table(attempts, BARE, "build", look, known, terms)
     assert head == "[tasks.build.sandbox.allow]"
     return lines
 
@@ -136,8 +137,8 @@ def test_what_the_proxy_refused_is_granted_beside_what_is_granted() -> None:
         Refusal("evil.example", 443, "which nothing grants", ("evil.example",)),
         Refusal("1.2.3.4", 443, "which nothing grants", ("1.2.3.4",)),
     )
-    network = Network(("a.example", "*.b.example:80"), refused)
-    assert learned(_connect("1.2.3.4:443", "ENETUNREACH"), network=network) == [
+    terms = Terms(Sandbox(network=("a.example", "*.b.example:80")), refused)
+    assert learned(_connect("1.2.3.4:443", "ENETUNREACH"), terms=terms) == [
         'network = ["a.example", "*.b.example:80", "evil.example", "1.2.3.4"]'
     ]
 
@@ -145,10 +146,22 @@ def test_what_the_proxy_refused_is_granted_beside_what_is_granted() -> None:
 def test_what_a_grant_would_not_help_is_said() -> None:
     denied = Refusal("bad.example", 443, "which deny.network forbids (bad.example)")
     near = Refusal("10.0.0.1", 80, "a private address, which nothing grants", ("10.0.0.1",))
-    assert learned(network=Network((NO_HOST,), (denied,))) == [
+    assert learned(terms=Terms(Sandbox(network=(NO_HOST,)), (denied,))) == [
         "# it connected to bad.example:443, which deny.network forbids (bad.example)"
     ]
-    assert learned(network=Network((EVERY_HOST,), (near,))) == [
+    assert learned(terms=Terms(Sandbox(network=(EVERY_HOST,)), (near,))) == [
         "network = true",
         "# it connected to 10.0.0.1:80, a private address, which nothing grants",
+    ]
+
+
+def test_what_is_denied_is_no_part_of_it_and_said() -> None:
+    sandbox = Sandbox(deny_read=("**/*.env",), deny_write=("out/kept",), read=("src",))
+    done = (*read("a", "b.env"), *write("out/kept", "out/b"))
+    disk = ("a", "b.env", "out/kept", "out/b", "c")
+    assert learned(*done, disk=disk, terms=Terms(sandbox)) == [
+        'read = ["a"]',
+        'write = ["out/b"]',
+        "# it read b.env, which deny.read forbids (**/*.env)",
+        "# it wrote out/kept, which deny.write forbids (out/kept)",
     ]

@@ -16,13 +16,14 @@ _PROXY = "tell the program of the proxy that HTTP_PROXY names, if it does not lo
 def sentences(found: Iterable[Finding]) -> tuple[str, ...]:
     """What a task did that was denied, in words: each follows the task's name."""
     every = tuple(found)
-    said = [_sentence(finding) for finding in every[:MOST_NAMED]]
+    said = [sentence(finding) for finding in every[:MOST_NAMED]]
     if len(every) > MOST_NAMED:
         said.append(f"was denied {len(every) - MOST_NAMED} more")
     return tuple(said)
 
 
-def _sentence(finding: Finding) -> str:
+def sentence(finding: Finding) -> str:
+    """The words for one finding, from the verb on."""
     name = finding.name + (f" ({finding.files} files)" if finding.files > 1 else "")
     if finding.access == "network":
         return _connected(name, finding)

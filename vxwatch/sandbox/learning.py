@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from vxwatch.hosts import EVERY_HOST, NO_HOST, Refusal
 from vxwatch.model import Sandbox
-from vxwatch.sandbox.advice import key, toml
+from vxwatch.sandbox.advice import key, sentence, toml
 from vxwatch.sandbox.findings import MADE, Look, Scene, judge_each
 from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.tracelog import Attempt
@@ -36,16 +36,24 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
-    """The hosts that the task was granted while it ran, and what its proxy refused it."""
+class Terms:
+    """What the task's config gives and takes while it is learned from, and what its proxy refused.
 
-    granted: tuple[str, ...] = ()
+    Of the files, `sandbox` counts only for what it takes back, which no grant gives.
+    """
+
+    sandbox: Sandbox
     refused: Iterable[Refusal] = ()
 
-    def grants(self) -> tuple[str, ...]:
+    def hosts(self) -> tuple[str, ...]:
         """The hosts to grant."""
         refused = (grant for one in self.refused for grant in one.grants)
-        return tuple(name for name in dict.fromkeys((*self.granted, *refused)) if name != NO_HOST)
+        names = dict.fromkeys((*self.sandbox.network, *refused))
+        return tuple(name for name in names if name != NO_HOST)
+
+    def denies(self) -> Sandbox:
+        """A sandbox that takes back the same, and grants nothing."""
+        return Sandbox(deny_read=self.sandbox.deny_read, deny_write=self.sandbox.deny_write)
 
 
 def table(
@@ -54,38 +62,40 @@ def table(
     task: str,
     look: Look,
     disk: Disk,
-    network: Network,
+    terms: Terms,
 ) -> tuple[str, ...]:
     """The lines of the table, ready to paste; `bare` is what a box without grants shows."""
     attempts = tuple(attempts)
-    found = judge_each(map(_as_denied, attempts), bare, Sandbox(), look)
+    every = judge_each(map(_as_denied, attempts), bare, terms.denies(), look)
+    found = [finding for finding in every if not finding.denied]
     writes = _writes({f.name for f in found if f.access == "write"}, disk)
     reads = _reads({f.name for f in found if f.access == "read"}, writes, disk)
     ports = sorted(set(filter(disk.listens, _refused_ports(attempts))))
-    hosts = network.grants()
+    hosts = terms.hosts()
     lines = [f"[tasks.{key(task)}.sandbox.allow]"]
     lines += [f"read = {toml(reads)}"] if reads else []
     lines += [f"write = {toml(writes)}"] if writes else []
     lines += [f"network = {_hosts(hosts)}"] if hosts else []
     lines += [f"host_ports = {ports}"] if ports else []
-    told = {one.target for one in network.refused}
+    told = {one.target for one in terms.refused}
     past = [f.name for f in found if f.access == "network" and f.name not in told]
-    return (*lines, *_beyond(past, network), *_removed(attempts, writes, bare))
+    taken = [f"# it {sentence(finding)}" for finding in every if finding.denied]
+    return (*lines, *taken, *_beyond(past, terms), *_removed(attempts, writes, bare))
 
 
 def _hosts(names: tuple[str, ...]) -> str:
     return "true" if EVERY_HOST in names else toml(names)
 
 
-def _beyond(past: Iterable[str], network: Network) -> Iterable[str]:
+def _beyond(past: Iterable[str], terms: Terms) -> Iterable[str]:
     """What of the network no grant would have given it, or not beside these grants."""
     for name in sorted(past):
         if name.endswith(":53"):
             yield "# it looked up hosts by itself, past the proxy that HTTP_PROXY names"
         else:
             yield f"# it connected to {name} past the proxy that HTTP_PROXY names"
-    for one in network.refused:
-        if EVERY_HOST in network.granted or not one.grants:
+    for one in terms.refused:
+        if EVERY_HOST in terms.sandbox.network or not one.grants:
             yield f"# it connected to {one.target}, {one.why}"
 
 

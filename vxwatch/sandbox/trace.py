@@ -242,7 +242,7 @@ def judged(
 def _learned(
     log: TraceLog, bare: "Scene", task: "Task", refused: "Sequence[Refusal]"
 ) -> tuple[str, ...]:
-    from vxwatch.sandbox.learning import Disk, Network, table  # noqa: PLC0415
+    from vxwatch.sandbox.learning import Disk, Terms, table  # noqa: PLC0415
     from vxwatch.sandbox.places import files_below, follow, lies  # noqa: PLC0415
 
     def absolute(name: str) -> str:
@@ -254,8 +254,8 @@ def _learned(
         listens=_listens,
     )
     assert task.sandbox is not None
-    network = Network(task.sandbox.network, refused)
-    return table(log.attempts, bare, task.name, follow, disk, network)
+    terms = Terms(task.sandbox, refused)
+    return table(log.attempts, bare, task.name, follow, disk, terms)
 
 
 def _listens(port: int) -> bool:
