@@ -2,9 +2,9 @@
 
     python bench/bridge.py [--rounds 5] [--seconds 2]
 
-bench/server.py runs twice: plainly, and as a sandboxed server of `vx run` whose port is bridged
-to the host's loopback. The sandboxed one is also reached through a socat for each connection,
-in place of vx's carrier. All are asked in turns, from this process.
+bench/server.py runs plainly, as a sandboxed server of `vx run` whose port is bridged to the host's
+loopback, and as one of `vx watch` with live reload. The first sandboxed one is also reached through
+a socat for each connection, in place of vx's carrier. All are asked in turns, from this process.
 """
 
 import asyncio
@@ -25,12 +25,21 @@ import workspace
 
 CONNECTIONS, CROWD = 8, 200
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LARGE_SIZE = (
+    len(server.HEAD % (len(server.CHUNK) * server.CHUNKS)) + len(server.CHUNK) * server.CHUNKS
+)
 LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+RELOAD = "vxwatch.reload.main"
 CONFIG = """
 [tasks.serve]
 command = "exec python3 server.py {port}"
 persistent = {{ ready_port = {port} }}
 sandbox = {{ allow = {{ read = ["."], local_binding = [{port}] }} }}
+
+[tasks.reload]
+command = "exec python3 server.py {live}"
+persistent = {{ ready_port = {live}, live_reload = true }}
+sandbox = {{ allow = {{ read = ["."], local_binding = [{live}] }} }}
 """
 
 
@@ -89,9 +98,10 @@ def _download(port: int) -> float:
     begun = time.perf_counter()
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(LARGE)
-        while received := connection.recv_into(buffer):
-            size += received
-    assert size > len(server.CHUNK) * server.CHUNKS
+        # Not until the end of the connection: with live reload that stays open.
+        while size < LARGE_SIZE:
+            size += (received := connection.recv_into(buffer))
+            assert received
     return size / (time.perf_counter() - begun) / 1e6
 
 
@@ -170,9 +180,11 @@ async def compare(ways: dict[str, Way], rounds: int, seconds: float) -> None:
 
 
 def carriers_of(vx: int) -> list[psutil.Process]:
-    """The carriers of this vx."""
+    """The carriers of this vx, and what stands before them for live reload."""
     return [
-        one for one in psutil.Process(vx).children(recursive=True) if one.name() == "vx-carrier"
+        one
+        for one in psutil.Process(vx).children(recursive=True)
+        if one.name() == "vx-carrier" or RELOAD in " ".join(one.cmdline())
     ]
 
 
@@ -199,19 +211,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     given = parser.parse_args()
     with measure.stage() as directory:
-        root, port, direct = f"{directory}/bridge", free_port(), free_port()
+        root, port, direct, live = f"{directory}/bridge", *(free_port() for _ in range(3))
         workspace.write(f"{root}/package.json", '{"name": "bridge", "private": true}')
-        workspace.write(f"{root}/vx.toml", CONFIG.format(port=port))
+        workspace.write(f"{root}/vx.toml", CONFIG.format(port=port, live=live))
         shutil.copy(server.__file__, root)
         workspace.commit(root)
         plain = measure.start(["python3", "server.py", str(direct)], root, os.devnull, "plain")
         output = f"{directory}/vx.out"
         vx = measure.start([measure.VX, "run", "serve"], root, output, "vx")
-        if measure.wait_for(lambda: answers(direct) and answers(port), 30):
+        watch = measure.start(
+            [measure.VX, "watch", "reload"], root, f"{directory}/watch.out", "watch"
+        )
+        if measure.wait_for(lambda: answers(direct) and answers(port) and answers(live), 30):
             print(measure.machine() + "\n")
             ways = {
                 "direct": Way(direct, lambda: ()),
                 "vx": Way(port, lambda: carriers_of(vx.pid)),
+                "live reload": Way(live, lambda: carriers_of(watch.pid)),
             }
             if shutil.which("socat"):
                 ways["socat"] = socat_way(root, server_of(vx.pid), port)
@@ -220,6 +236,7 @@ def main() -> None:
             print("the bridged server did not come up; its last words:\n" + measure.tail(output))
         measure.stop(plain, "plain")
         measure.stop(vx, "vx")
+        measure.stop(watch, "watch")
 
 
 if __name__ == "__main__":
