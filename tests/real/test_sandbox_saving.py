@@ -283,6 +283,23 @@ class TestDenied:
         for directory, _, files in before:
             assert {text(site, os.path.join(directory, file)) for file in files} <= {"old"}
 
+    @pytest.mark.parametrize("there", [True, False])
+    @pytest.mark.parametrize(
+        ("glob", "name"),
+        [("*.json", "conf.json"), ("**/c*", "d/conf.json"), ("d*", "d/conf.json"), ("o*", "out/")],
+    )
+    def test_a_glob_denies_what_is_not_there(
+        self, site: Site, there: bool, glob: str, name: str
+    ) -> None:
+        if there:
+            site.write(f"app/{name}x" if name[-1] == "/" else f"app/{name}", "old")
+        before = sorted(os.walk(site.path("app")))
+        site.run(
+            f"mkdir -p d; echo bad > {name}; echo bad > {name}y", write=(name,), deny_write=(glob,)
+        )
+        assert sorted(os.walk(site.path("app"))) == before
+        assert site.run(f"echo ok > {name}k", write=(f"{name}k",), deny_write=("x*",)).code == 0
+
 
 class TestWhereTheDeskIs:
     def test_beside_the_file_where_the_root_is_another_mount(self, site: Site) -> None:

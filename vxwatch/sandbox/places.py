@@ -83,6 +83,16 @@ def places(
             yield Place(named, place.path, place.kind, (*start.links, *place.links))
 
 
+def would_match(grant: Grant, path: str) -> bool:
+    """Whether a real path at which nothing is yet, or a directory above it, is what a glob means."""
+    start = follow(grant.path).path
+    if not grant.pattern or path == start or not inside(path, start):
+        return False
+    parts = os.path.relpath(path, start).split("/")
+    matcher = Matcher([grant.pattern])
+    return any(matcher.matches("/".join(parts[:count])) for count in range(1, len(parts) + 1))
+
+
 def _matches(grant: Grant, start: str, foreign: Callable[[str], bool]) -> Iterator[str]:
     matcher = Matcher([grant.pattern])
     parts = grant.pattern.split("/")

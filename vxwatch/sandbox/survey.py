@@ -25,7 +25,16 @@ from vxwatch.sandbox.grants import (
     parse,
 )
 from vxwatch.sandbox.paths import inside, inside_any
-from vxwatch.sandbox.places import follow, is_socket, is_special, lies, listing, places, texts
+from vxwatch.sandbox.places import (
+    follow,
+    is_socket,
+    is_special,
+    lies,
+    listing,
+    places,
+    texts,
+    would_match,
+)
 from vxwatch.sandbox.policy import Entry, Ground
 from vxwatch.sandbox.protected import Protection, Territory, protect, repositories
 from vxwatch.sandbox.strangers import bound_sockets
@@ -111,11 +120,8 @@ class _Surveyor:
         written = list(self._granted("write", self.sandbox.write))
         for grant, place in written:
             check_write(grant, place, directory=self.directory, root=self.root)
-        # What is not there cannot be mounted over, so nothing may be made where it would be.
         denied = hidden.keys() | {place.path for place in kept}
-        written = [
-            (g, p) for g, p in written if p.kind != "missing" or not inside_any(p.path, denied)
-        ]
+        written = [(g, p) for g, p in written if not self._never(p, denied)]
         wanted = [
             Place(place.named, place.path, _meant(grant, place), place.links)
             for grant, place in written
@@ -244,6 +250,13 @@ class _Surveyor:
                 raise too_many(grant)
             self.sizes[grant] = len(found)
             yield from found
+
+    def _never(self, place: Place, denied: AbstractSet[str]) -> bool:
+        """Whether it is denied and not there: nothing can be mounted over it, so it is not made."""
+        if place.kind != "missing":
+            return False
+        taken = [grant for grant in self.sizes if "deny" in grant.access]
+        return inside_any(place.path, denied) or any(would_match(g, place.path) for g in taken)
 
     def _sockets(self) -> Iterator[Place]:
         """The granted sockets that are there; one that is not is perhaps the task's own to make."""
