@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import threading
 
 import psutil
 import pytest
@@ -82,6 +83,35 @@ def test_a_page_hears_once_of_each_good_cycle_when_the_new_server_answers(ws: Wo
     ws.settle()
     assert page.quiet
     page.close()
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+def test_nobody_is_refused_while_the_server_restarts(ws: Workspace) -> None:
+    port = _site(ws)
+    vx = ws.watch("web")
+    vx.wait_says("^cycle 1: ")
+    over = threading.Event()
+    failures: list[OSError] = []
+
+    def ask() -> None:
+        while not over.is_set():
+            try:
+                assert "__vx__" in get(port, seconds=20)
+            except OSError as error:
+                failures.append(error)
+
+    clients = [threading.Thread(target=ask) for _ in range(4)]
+    for client in clients:
+        client.start()
+    for number in (1, 2, 3):
+        ws.write("src/a", f"v{number}")
+        vx.wait_says(rf"^cycle {number + 1}: ")
+    over.set()
+    for client in clients:
+        client.join()
+    assert failures == []
+    assert ws.steps("web").count("start") == 4
     assert vx.stop() == 0
     ws.nothing_left()
 

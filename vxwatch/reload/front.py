@@ -32,8 +32,8 @@ Tell = Callable[[str, str], None]
 _SETTINGS = 3
 _START = """import sys; sys.path += sys.argv[1:]
 from vxwatch.reload.main import main; main(3, 4, 5)"""
-_AGAIN = 0.1
-"""Seconds until there is another program for one that fell."""
+_AGAIN, _LONGEST = 0.1, 5.0
+"""Seconds until there is another program for one that fell, at first and in the end."""
 _LEAVE = 1.5
 _LAST_WORDS = 4096
 _BACKLOG = 1024
@@ -80,6 +80,7 @@ class ReloadingBridge(Bridge):
 
     async def run(self) -> None:
         """Keep the program running until the bridge is closed."""
+        pause = _AGAIN
         try:
             while True:
                 await self._moved.wait()
@@ -87,13 +88,16 @@ class ReloadingBridge(Bridge):
                 if self._closing:
                     break
                 self._drop_channel()
-                *_, last = ("it was killed", *self._complaint.decode(errors="replace").splitlines())
-                self._tell(f"live reload begins anew: {last}", "")
-                await asyncio.sleep(_AGAIN)
-                await self._launch()
+                if pause == _AGAIN:
+                    self._tell(f"live reload begins anew: {self._last_words()}", "")
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST)
+                if not self._closing:
+                    await self._launch()
         except LaunchError as error:
             self._tell(f"live reload cannot be started: {error.message}", error.hint)
         finally:
+            self._refuse()
             if self._tree is not None:
                 await self._tree.stop(signal.SIGTERM, _LEAVE, asyncio.Event())
             self._drop_channel()
@@ -106,15 +110,22 @@ class ReloadingBridge(Bridge):
 
     async def close(self) -> None:
         """As any bridge; what pages were told before it is told."""
+        self._refuse()
+        await super().close()
+        self._closing = True
+        self._moved.set()
+        await self._ended.wait()
+
+    def _refuse(self) -> None:
         for _, listeners in self._public:
             for listener in listeners:
                 listener.shutdown(socket.SHUT_RDWR)  # the program has a copy
                 listener.close()
         self._public.clear()
-        await super().close()
-        self._closing = True
-        self._moved.set()
-        await self._ended.wait()
+
+    def _last_words(self) -> str:
+        *_, last = ("it was killed", *self._complaint.decode(errors="replace").splitlines())
+        return last
 
     def _listen(self, port: int) -> list[socket.socket]:
         public = listen(port)
