@@ -17,25 +17,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import ConfigError, UserError
-from vxwatch.events import Notice, Refused, RunStarted, Watching
-from vxwatch.graph.places import Owners
+from vxwatch.events import Refused, RunStarted, Watching
 from vxwatch.session.again import Again
 from vxwatch.session.configs import ConfigFiles
 from vxwatch.session.cycle import Cycle
 from vxwatch.session.planning import Plan, make_plan
 from vxwatch.session.race import race
+from vxwatch.session.reach import Reach
+from vxwatch.session.remarks import Remarks
 from vxwatch.session.territory import Territory
 from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
 
 if TYPE_CHECKING:
-    from vxwatch.graph.affected import Touched
     from vxwatch.model import TaskId, Workspace
     from vxwatch.session.session import Session
 
 RULES = ".gitignore"
-MOST_NAMED = 3
-"""Unreadable paths that are named one by one."""
 MOST_APART = 100
 """Changed paths that are handed to a running cycle one by one; more go together."""
 RETRY = 0.25
@@ -50,7 +48,8 @@ class Watch:
         self._number = 0
         self._configs = ConfigFiles(session.workspace.root, _configs(session.workspace))
         self._territory = Territory(session.plan, session.affected, session.ignores)
-        self._owners = Owners(session.workspace.projects.values())
+        self._reach = Reach(session)
+        self._remarks = Remarks(session, self._reach)
         self._feed = self._open_feed()
         self._again = Again()
         self._asked = asyncio.Event()
@@ -58,11 +57,7 @@ class Watch:
         self._moved = False
         self._broken = False
         self._waiting: frozenset[str] = frozenset()
-        self._told: set[TaskId] = set()
-        self._unreadable: set[str] = set()
-        self._refused: UserError | None = None
         self._returned: frozenset[str] = frozenset()
-        self._renewed: set[TaskId] = set()
         self._kept_out: frozenset[str] = frozenset()
 
     async def run(self) -> None:
@@ -74,7 +69,7 @@ class Watch:
             session.listeners.append(self._feed.add)
             session.index.read()
             self._territory.know(session.index)
-            self._name_unreadable()
+            self._remarks.unreadable()
             projects = {task.rpartition("#")[0] for task in session.plan.graph.order}
             session.emit(Watching(len(projects)))
             parents = session.workspace.member_parents
@@ -100,7 +95,7 @@ class Watch:
         anew, self._anew = self._anew, False
         self._asked.clear()
         if self._moved or self._broken:
-            self._refused = None  # who asks is told once more what is wrong
+            self._remarks.mended()
             await self._react(self._waiting)
             return
         order = session.plan.graph.order
@@ -132,11 +127,13 @@ class Watch:
         watcher = open_watcher(
             self._territory.scope(),
             session.nursery.directory,
-            self._note,
+            self._remarks.note,
             "poll" if session.options.poll else None,
         )
         root, quiet = session.workspace.root, session.options.quiet
-        return ChangeFeed(watcher, root, self._refresh, self._rescan, self._note, quiet=quiet)
+        return ChangeFeed(
+            watcher, root, self._refresh, self._rescan, self._remarks.note, quiet=quiet
+        )
 
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
         configs = self._to_load(self._configs.changed(paths))
@@ -156,7 +153,7 @@ class Watch:
         known = self._kept_out
         self._kept_out = (known | configs).intersection(held)
         for path in sorted(self._kept_out - known):
-            self._note(
+            self._remarks.note(
                 f"{path} is not loaded: it appeared where {held[path]} may write in its sandbox",
                 "save it when that task has ended, or restart vx",
             )
@@ -171,11 +168,12 @@ class Watch:
     def _look(self, look: Callable[[], frozenset[str]], configs: frozenset[str]) -> frozenset[str]:
         """What changed; what cannot be judged now is covered by loading all anew with the next."""
         if configs:
-            self._moved, self._refused = True, None
+            self._moved = True
+            self._remarks.mended()
         try:
             return look() | configs
         except UserError as error:
-            self._refuse(error)
+            self._remarks.refuse(error)
             self._moved = True
             return configs
 
@@ -191,14 +189,14 @@ class Watch:
                 self._waiting = changed
                 await self._start_after_all()
             return
-        _, pending = self._touched(changed)
-        self._session.reloads.edited(lambda task: self._left_alone(task, changed) is not None)
+        _, pending = self._reach.touched(changed)
+        self._session.reloads.edited(lambda task: self._reach.left_alone(task, changed) is not None)
         if pending:
             self._session.keys.forget(pending)
             await self._cycle(pending, paths)
         self._session.reloads.settle()
         renewed = await self._renew_boxes()
-        self._say_what_keeps_running(changed, pending | {*renewed})
+        self._remarks.keeps_running(changed, pending | {*renewed})
 
     async def _start_after_all(self) -> None:
         """Start the servers whose start was given up for a config that does not load."""
@@ -217,13 +215,7 @@ class Watch:
         outdated = self._outdated()
         for task, path in tuple(outdated.items()):
             never = session.servers[task].restarts == "never"
-            if task not in self._renewed:
-                self._renewed.add(task)
-                does = 'keeps running (restart = "never")' if never else "restarts"
-                self._note(
-                    f"{task} {does}: {path} was replaced, and a sandbox keeps what it was given",
-                    "grant the directory that it lies in, and no restart is needed",
-                )
+            self._remarks.replaced(task, path, never=never)
             if never:
                 del outdated[task]
             else:
@@ -251,21 +243,19 @@ class Watch:
         It is told at once what it is overtaken by: what changes twice may look unchanged at its
         end.
         """
-        session = self._session
         waiting: frozenset[str] = frozenset()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY if waiting else None):
                     changed = await self._feed.glance()
-                    touched = session.affected.touched(changed, session.index.ignored)
+                    touched = self._reach.direct(changed)
                     cycle.overtake(touched.inputs | touched.uncached | touched.restarts)
                     waiting |= changed
             # What is loaded anew when the cycle has ended is all of it.
             if not self._moved and not self._broken:
                 waiting = self._hand_over(cycle, waiting)
             elif self._moved:
-                owners = map(self._owners.of, waiting)
-                cycle.give_up_starts({owner.name for owner in owners if owner is not None})
+                cycle.give_up_starts(self._reach.owners(waiting))
 
     def _hand_over(self, cycle: Cycle, changed: frozenset[str]) -> frozenset[str]:
         """Have the cycle take in what it can; what may be handed over later.
@@ -277,7 +267,7 @@ class Watch:
         pending: set[TaskId] = set()
         waiting: set[str] = set()
         for paths in sets:
-            touched, tasks = self._touched(paths)
+            touched, tasks = self._reach.touched(paths)
             if not tasks or not self._returned.isdisjoint(paths):
                 continue
             if cycle.takes(tasks, touched.uncached):
@@ -288,7 +278,7 @@ class Watch:
         if taken:
             self._feed.taken(taken)
             cycle.take_in(pending, taken)
-            self._say_what_keeps_running(frozenset(taken), pending)
+            self._remarks.keeps_running(frozenset(taken), pending)
         return frozenset(waiting)
 
     def _rewritten(self, changed: frozenset[str]) -> frozenset[str]:
@@ -301,41 +291,6 @@ class Watch:
         again = returned & self._returned
         self._returned = (self._returned - changed) | returned
         return again
-
-    def _touched(self, changed: frozenset[str]) -> "tuple[Touched, frozenset[TaskId]]":
-        """What the changes reach, and all that is to be looked at therefore."""
-        session = self._session
-        touched = session.affected.touched(changed, session.index.ignored)
-        graph = session.plan.graph
-        pending = graph.downstream(touched.inputs | touched.uncached | touched.restarts)
-        dead = {
-            task
-            for task, server in session.servers.items()
-            if server.startable and task not in pending and self._wanted(task, changed, pending)
-        }
-        more = dead | self._unblocked()
-        return touched, graph.downstream(pending | more) if more else pending
-
-    def _unblocked(self) -> "set[TaskId]":
-        """What was skipped for want of a server that has come up by itself since."""
-        memory, servers = self._session.memory, self._session.servers
-        blockers = {task: memory.outcomes[task].blocked_by for task in memory.broken}
-        return {
-            task
-            for task, blocker in blockers.items()
-            if blocker in servers and servers[blocker].alive
-        }
-
-    def _wanted(
-        self, server: "TaskId", changed: frozenset[str], pending: "frozenset[TaskId]"
-    ) -> bool:
-        """Whether a server that is down is to be tried again: its project or a user of it is touched."""
-        users = self._session.plan.graph.downstream([server])
-        return not pending.isdisjoint(users) or any(self._owns(server, path) for path in changed)
-
-    def _owns(self, task: "TaskId", path: str) -> bool:
-        owner = self._owners.of(path)
-        return owner is not None and owner.name == task.rpartition("#")[0]
 
     async def _load(self) -> bool:
         """Take up the workspace as it is now; False when it does not load."""
@@ -354,9 +309,11 @@ class Watch:
                 if not self._moved:
                     break
         except UserError as error:
-            self._refuse(error)
+            self._remarks.refuse(error)
             if not self._broken:
-                self._note("what changes from now on waits until this is mended; servers stay up")
+                self._remarks.note(
+                    "what changes from now on waits until this is mended; servers stay up"
+                )
             self._broken = True
             self._look_where_it_can_be_mended(error)
             return False
@@ -387,49 +344,11 @@ class Watch:
             RunStarted("watch", plan.requested, plan.graph.order, plan.servers, plan.broad)
         )
         session.index.read()
-        self._name_unreadable()
-        self._owners = Owners(plan.workspace.projects.values())
+        self._remarks.unreadable()
+        self._reach.load()
         self._territory = Territory(plan, session.affected, session.ignores)
         self._territory.know(session.index)
         self._feed.replace(self._territory.scope())
-
-    def _say_what_keeps_running(self, changed: frozenset[str], but: "Collection[TaskId]") -> None:
-        """Once for each server: a change in its project that nothing takes up."""
-        session = self._session
-        for task, server in session.servers.items():
-            if task in self._told or task in but or not server.alive:
-                continue
-            if (path := self._left_alone(task, changed)) is not None:
-                self._told.add(task)
-                config = session.workspace.projects[server.task.project].config
-                why = f"no restart_on in {config} names {path}"
-                if server.restarts == "never":
-                    why = f'restart = "never" in {config}'
-                self._note(f"{task} keeps running ({why})")
-
-    def _left_alone(self, server: "TaskId", changed: frozenset[str]) -> str | None:
-        """A change in the server's project that nothing takes up, if there is one."""
-        takers = self._session.affected.takers
-        own = (path for path in changed if self._owns(server, path))
-        return next((path for path in own if not any(True for _ in takers(path))), None)
-
-    def _name_unreadable(self) -> None:
-        unreadable = self._session.index.unreadable
-        fresh = sorted(unreadable.keys() - self._unreadable)
-        self._unreadable.update(fresh)
-        for path in fresh[:MOST_NAMED]:
-            self._note(f"{path} cannot be read ({unreadable[path]}): a change of it may go unseen")
-        if more := len(fresh[MOST_NAMED:]):
-            self._note(f"{more} more cannot be read")
-
-    def _refuse(self, error: UserError) -> None:
-        """Say it, unless it was said last and nothing was saved to mend it."""
-        before, self._refused = self._refused, error
-        if before is None or vars(before) != vars(error):
-            self._session.emit(Refused(error))
-
-    def _note(self, text: str, hint: str = "") -> None:
-        self._session.emit(Notice(text, hint))
 
 
 def _configs(workspace: "Workspace") -> tuple[str, ...]:
