@@ -224,3 +224,20 @@ def test_a_task_that_a_cycle_skipped_says_for_want_of_what(two: Workspace) -> No
     vx.wait_says("^cycle 2: .*1 skipped")
     assert why(two, "app")[-1] == "  skipped, because w#lib did not succeed"
     assert vx.stop() == 0
+
+
+def test_what_a_watch_found_on_disk_is_known_beside_it(two: Workspace) -> None:
+    two.write(
+        "vx.toml",
+        CONFIG.replace(
+            "> dist-lib", "> dist-lib.new; test ! -e lib/bad && mv dist-lib.new dist-lib"
+        ),
+    )
+    vx = two.watch("lib")
+    vx.wait_says("^cycle 1: 1 ran")
+    two.write("lib/bad", "")
+    vx.wait_says("^cycle 2: .*1 failed")
+    os.unlink(two.file("lib/bad"))
+    vx.wait_says("^cycle 3: ")
+    assert why(two, "lib")[0] == "w#lib is fresh"
+    assert vx.stop() == 0

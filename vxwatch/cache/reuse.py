@@ -109,7 +109,7 @@ class Cache:
 
     def close(self) -> None:
         """Let go of the store."""
-        self._write_notes()
+        self.write_notes()
         store, self.store = self.store, None
         if store is not None:
             with self.trouble("the cache was left"):
@@ -332,10 +332,10 @@ class Cache:
         with self._lock:
             self._unwritten[task.id] = key, presence
             if len(self._unwritten) >= _TOGETHER:
-                self._write_notes()
+                self.write_notes()
 
-    def _write_notes(self) -> None:
-        """Write down what is on disk; who dies before that has it looked at once more."""
+    def write_notes(self) -> None:
+        """Tell others what is on disk; who dies before that has it looked at once more."""
         with self._lock, self.trouble("the cache is not written", saving=True):
             notes, self._unwritten = self._unwritten, {}
             if notes and self.store is not None and not self.store.read_only:

@@ -105,9 +105,10 @@ class Caching:
             self._recorder.ended(shown, key, started, groups)
 
     def cycle(self, number: int, started: int, seconds: float, paths: "Collection[str]") -> None:
-        """Write down a cycle that began at this time of the wall clock, and how its tasks ended."""
+        """Write down a cycle that began at this time of the wall clock, and what came of it."""
         if self._cache is None or self._recorder is None:
             return
+        self._cache.write_notes()
         named = map(self._session.masker.text, paths)
         with self._cache.trouble("the history of this run is not whole"):
             self._recorder.cycle(number, started, seconds, named)
