@@ -225,6 +225,19 @@ def test_what_is_glanced_at_is_given_even_if_it_changed_back(root: str, engine: 
     run(test())
 
 
+def test_what_somebody_else_saw_half_written_is_given_once(root: str) -> None:
+    async def test() -> None:
+        write(f"{root}/src/a", "before")
+        async with feeding(root) as feed:
+            write(f"{root}/src/a", "")
+            feed.feed.add(feed.index.refresh(["src/a"]))
+            write(f"{root}/src/a", "whole")
+            assert await feed.next() == {"src/a"}
+            await feed.nothing_before("src/b")
+
+    run(test())
+
+
 def test_a_writer_that_never_pauses_holds_nothing_back(root: str) -> None:
     async def test() -> None:
         stop = threading.Event()

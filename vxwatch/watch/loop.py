@@ -87,8 +87,12 @@ class ChangeFeed:
                 return changed
 
     def add(self, changed: Collection[str]) -> None:
-        """Give these with the next set: somebody else looked at them first, and they changed."""
+        """Give these with the next set: somebody else looked at them first, and they changed.
+
+        They may be half-written, so this set settles as any other.
+        """
         self._found.update(changed)
+        self._debounce.event(asyncio.get_running_loop().time())
         self._woken.set()
 
     def taken(self, paths: Collection[str]) -> None:
