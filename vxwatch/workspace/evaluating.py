@@ -35,7 +35,7 @@ def evaluate(root: str, files: Sequence[str], environ: Mapping[str, str]) -> Ans
         return Answers({}, "")
     variables = {n: v for n, v in environ.items() if not n.startswith("PYTHON")}
     done = capture(
-        (sys.executable, *_FLAGS, MAIN, root, f"{SECONDS:g}", *files),
+        (sys.executable, *_FLAGS, MAIN, f"{os.getpid()}", root, f"{SECONDS:g}", *files),
         cwd=root,
         # One order of sets each time.
         env={**variables, "PYTHONHASHSEED": "0"},

@@ -1,10 +1,9 @@
 """The process in which config programs are evaluated. A script: it imports nothing of vx.
 
-It is called with the root of the workspace, the seconds that a program may take, and programs
-relative to the root. It forks for each, and that writes one answer to standard output, as a line of
-JSON: the value of `config`, or what went wrong, and in both cases all that the program looked at.
-One without an answer has none. What a program itself prints goes to standard error. All of it ends
-with vx.
+It is called with the process of vx, the root of the workspace, the seconds that a program may take,
+and programs relative to the root. It forks for each, and that writes one answer to standard output,
+as a line of JSON: the value of `config`, or what went wrong, and in both cases all that the program
+looked at. What a program itself prints goes to standard error. All of it ends with vx.
 
 A program may look at files and at variables by name, and import modules of the workspace. It is
 kept from what would make its value depend on anything else, or change anything: it starts no
@@ -144,8 +143,8 @@ class Looks:
 class Clock:
     """Ends the process when its parent is gone, and tells when its time is up."""
 
-    def __init__(self, seconds: float, late: "object" = None) -> None:
-        self._parent = os.getppid()
+    def __init__(self, parent: int, seconds: float, late: "object" = None) -> None:
+        self._parent = parent
         self._end = time.monotonic() + seconds
         self._late = late
         signal.signal(signal.SIGALRM, self._beat)  # noqa: TID251 - not a signal of vx
@@ -158,22 +157,23 @@ class Clock:
             self._late(frame)  # type: ignore[operator]
 
 
-def main(root: str, seconds: str, *programs: str) -> None:
+def main(parent: str, root: str, seconds: str, *programs: str) -> None:
     """Evaluate programs, one after the other."""
-    Clock(math.inf)
+    Clock(int(parent), math.inf)
+    itself = os.getpid()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: TID251 - Ctrl-C is answered by vx
     code = 0
     for program in programs:
         child = os.fork()
         if not child:
-            evaluate(root, float(seconds), program)
+            evaluate(itself, root, float(seconds), program)
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status) & 0xFF or code
     # An interpreter that winds down has no handler for the next beat.
     os._exit(code)
 
 
-def evaluate(root: str, seconds: float, name: str) -> None:
+def evaluate(parent: int, root: str, seconds: float, name: str) -> None:
     """Evaluate a program, answer, and end."""
     answer = os.dup(1)
     os.dup2(2, 1)
@@ -200,7 +200,7 @@ def evaluate(root: str, seconds: float, name: str) -> None:
         place = (frame.f_code.co_filename, frame.f_lineno) if frame else (program, 0)
         end({"fault": [*place, "", f"takes longer than {seconds:g} s"]})
 
-    Clock(seconds, late)
+    Clock(parent, seconds, late)
     lines = Lines(_ast.Module([], []))
     try:
         os.chdir(os.path.dirname(program))
