@@ -1,7 +1,8 @@
 """What a session needs for its sandboxed tasks: the check of the host, and boxes.
 
 Nothing ever runs unconfined: when this host cannot hold a task, or a grant is refused, there is no
-box and the caller gets a `UserError`.
+box and the caller gets a `UserError`. What makes boxes is loaded for the first sandboxed task:
+most sessions have none, and it is a quarter of what there is to load.
 """
 
 import asyncio
@@ -11,18 +12,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from vxwatch.errors import UserError
-from vxwatch.model import Task, Workspace
-from vxwatch.sandbox.births import Mark, mark
-from vxwatch.sandbox.boxes import Box, BoxMaker
-from vxwatch.sandbox.diagnosis import Verdict
-from vxwatch.sandbox.probe import find_programs, probe
-from vxwatch.sandbox.trace import MISSING, Tracer, find_tracer, remark
 
 if TYPE_CHECKING:
     from vxwatch.hosts import Refusal
-    from vxwatch.model import TaskId
+    from vxwatch.model import Task, TaskId, Workspace
     from vxwatch.process.launching import Stdin
     from vxwatch.process.nursery import Nursery
+    from vxwatch.sandbox.births import Mark
+    from vxwatch.sandbox.boxes import Box, BoxMaker
+    from vxwatch.sandbox.diagnosis import Verdict
+    from vxwatch.sandbox.trace import Tracer
 
 
 class SandboxRuntime:
@@ -32,7 +31,7 @@ class SandboxRuntime:
     """
 
     def __init__(
-        self, nursery: "Nursery", workspace: Workspace, environ: Mapping[str, str]
+        self, nursery: "Nursery", workspace: "Workspace", environ: Mapping[str, str]
     ) -> None:
         self._nursery = nursery
         self._workspace = workspace
@@ -58,7 +57,7 @@ class SandboxRuntime:
     ) -> None:
         self._maker = None
 
-    def reload(self, workspace: Workspace) -> None:
+    def reload(self, workspace: "Workspace") -> None:
         """Make further boxes by what the workspace says now. Its root stays."""
         self._workspace = workspace
         if self._maker is not None:
@@ -71,6 +70,8 @@ class SandboxRuntime:
         """
         async with self._asking:
             if self._verdict is None:
+                from vxwatch.sandbox.probe import probe  # noqa: PLC0415
+
                 # What the first task needs besides is looked for while the box of the probe runs.
                 looking = asyncio.get_running_loop().run_in_executor(None, self._look)
                 try:
@@ -87,13 +88,13 @@ class SandboxRuntime:
 
     async def box(
         self,
-        task: Task,
+        task: "Task",
         command: str,
         environment: Mapping[str, str],
         stdin: "Stdin",
         *,
         folded: AbstractSet[str] | None = None,
-    ) -> Box:
+    ) -> "Box":
         """The box in which this task's command will run; `ensure` has returned before.
 
         `folded` names the projects whose keys the task's key folds, None if that does not count.
@@ -109,8 +110,12 @@ class SandboxRuntime:
         box.when_closed(lambda: self._end(box))
         return box
 
-    def _the_maker(self) -> BoxMaker:
+    def _the_maker(self) -> "BoxMaker":
         if self._maker is None:
+            from vxwatch.sandbox.boxes import BoxMaker  # noqa: PLC0415
+            from vxwatch.sandbox.diagnosis import Verdict  # noqa: PLC0415
+            from vxwatch.sandbox.probe import find_programs  # noqa: PLC0415
+
             programs = find_programs(self._environ, self._workspace.root)
             assert not isinstance(programs, Verdict)
             self._maker = BoxMaker(self._nursery, self._workspace, self._environ, programs)
@@ -119,20 +124,23 @@ class SandboxRuntime:
 
     def _look(self) -> None:
         """Find the tracer, and load what judges what it says."""
-        import vxwatch.sandbox.findings  # noqa: F401, PLC0415 - the session's start does not wait for it
+        import vxwatch.sandbox.findings  # noqa: F401, PLC0415 - the probe's box does not wait for it
+        from vxwatch.sandbox.trace import find_tracer, remark  # noqa: PLC0415
 
         self._tracer = find_tracer(self._environ, self._workspace.root)
         self._remarks = remark(self._tracer)
         self._looked = True
 
-    async def learn(self, task: Task) -> None:
+    async def learn(self, task: "Task") -> None:
         """Learn from now on what the task needs. Raises `UserError` if this host cannot."""
         await self.ensure()
         if self._tracer is None:
+            from vxwatch.sandbox.trace import MISSING  # noqa: PLC0415
+
             raise UserError("no-strace", f"--learn needs strace: {MISSING[0]}", MISSING[1])
         self._the_maker().learning.add(task.id)
 
-    def distrust_tracer(self, task: Task) -> None:
+    def distrust_tracer(self, task: "Task") -> None:
         """Run the command of this task without a tracer from now on: it failed."""
         if self._maker is not None:
             self._maker.untraced.add(task.id)
@@ -142,7 +150,9 @@ class SandboxRuntime:
         said, self._remarks = self._remarks, []
         return said
 
-    def _end(self, box: Box) -> None:
+    def _end(self, box: "Box") -> None:
+        from vxwatch.sandbox.births import mark  # noqa: PLC0415
+
         task = self._live.pop(box)
         self._born.update((path, (task, mark(path))) for path in box.born())
 
@@ -152,6 +162,10 @@ class SandboxRuntime:
         As long as the task runs, that is whatever appears there; afterwards, until it is changed
         or removed.
         """
+        if not self._born and not self._live:
+            return {}
+        from vxwatch.sandbox.births import mark  # noqa: PLC0415
+
         held = {path: task for path, (task, seen) in self._born.items() if mark(path) == seen}
         for box, task in self._live.items():
             held.update(dict.fromkeys(box.born(), task))

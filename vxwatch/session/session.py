@@ -32,7 +32,6 @@ from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.means import Means
 from vxwatch.session.recording import Recording
 from vxwatch.session.reloading import Reloads
-from vxwatch.session.servers import Server
 from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from vxwatch.session.keys import KeyRing
     from vxwatch.session.knowledge import Knowledge
     from vxwatch.session.planning import Options, Plan
+    from vxwatch.session.servers import Server
     from vxwatch.workspace.git import Ignores
 
 
@@ -293,9 +293,11 @@ class Session:
         self._fault = self._fault or fault
         self.stopping.set()
 
-    def server(self, task: "Task") -> Server:
+    def server(self, task: "Task") -> "Server":
         """The session's server for this task, up or not."""
         if task.id not in self.servers:
+            from vxwatch.session.servers import Server  # noqa: PLC0415 - few runs have one
+
             self.servers[task.id] = Server(self, task)
         return self.servers[task.id]
 
