@@ -133,7 +133,7 @@ def program(talk: Talk = silent) -> Iterator[Program]:
             running[0].stop()
             ours.close()
             _, complaint = process.communicate(timeout=patience(10))
-        assert complaint.decode() == ""
+        assert complaint.decode() == "", complaint.decode()
         assert process.returncode == 0
 
 

@@ -405,6 +405,14 @@ def test_a_page_that_never_reads_is_cut_and_costs_nothing() -> None:
         page.close()
 
 
+def test_a_page_that_is_cut_is_not_written_to_again() -> None:
+    with program() as vx:
+        deaf = vx.listen()
+        for number in range(400):
+            vx.publish("run.0", FAILED | {"output": "x" * 90_000, "how": str(number)})
+        deaf.close()
+
+
 FOREIGN = {
     "origin": b"Origin: https://evil.example\r\n",
     "another port": b"Origin: http://localhost:1\r\n",

@@ -62,7 +62,7 @@ class Wire(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Send without waiting; nothing if it is gone."""
-        if data and not self.lost:
+        if data and not (self.lost or self._transport.is_closing()):
             self._transport.write(data)
 
     def finish(self) -> None:
