@@ -225,10 +225,11 @@ def test_what_is_glanced_at_is_given_even_if_it_changed_back(root: str, engine: 
     run(test())
 
 
-def test_what_somebody_else_saw_half_written_is_given_once(root: str) -> None:
+@every_engine
+def test_what_somebody_else_saw_half_written_is_given_once(root: str, engine: Engine) -> None:
     async def test() -> None:
         write(f"{root}/src/a", "before")
-        async with feeding(root) as feed:
+        async with feeding(root, engine) as feed:
             write(f"{root}/src/a", "")
             feed.feed.add(feed.index.refresh(["src/a"]))
             write(f"{root}/src/a", "whole")

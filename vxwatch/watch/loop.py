@@ -89,9 +89,10 @@ class ChangeFeed:
     def add(self, changed: Collection[str]) -> None:
         """Give these with the next set: somebody else looked at them first, and they changed.
 
-        They may be half-written, so this set settles as any other.
+        They may be half-written, so this set settles as any other, and is looked at once more.
         """
         self._found.update(changed)
+        self._paths = dict.fromkeys(changed, False) | self._paths
         self._debounce.event(asyncio.get_running_loop().time())
         self._woken.set()
 
