@@ -4,7 +4,7 @@ An error holds data; `output.diagnostics` makes the text. Every slug has an entr
 `docs/errors.md`. Nothing here prints, exits or looks at the system.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class UserError(Exception):
@@ -21,8 +21,7 @@ class UserError(Exception):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One fault in one config file.
 
     `file` is workspace-relative; `line` is 1-based, 0 where TOML gives none; `field` is the

@@ -6,8 +6,7 @@ clock reading taken by the emitter.
 
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from vxwatch.errors import UserError
 from vxwatch.model import TaskId
@@ -24,8 +23,7 @@ Status = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one task ended in one cycle.
 
     `code` is the exit code (128 + n after signal n), None where nothing exited. `detail` is
@@ -53,8 +51,7 @@ class Outcome:
         return self.status in ("ran", "fresh", "restored", "ready", "kept")
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(NamedTuple):
     """A session begins: what was requested, what is planned, and which tasks are servers."""
 
     verb: Literal["run", "watch"]
@@ -64,8 +61,7 @@ class RunStarted:
     broad: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CycleStarted:
+class CycleStarted(NamedTuple):
     """A cycle begins; `paths` are the changes that caused it (empty for the first)."""
 
     number: int
@@ -73,16 +69,14 @@ class CycleStarted:
     tasks: tuple[TaskId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStarted:
+class TaskStarted(NamedTuple):
     """The task's command was started."""
 
     task: TaskId
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
+class TaskOutput(NamedTuple):
     """Bytes the task's tree wrote, as they were read: any cut, any bytes."""
 
     task: TaskId
@@ -90,8 +84,7 @@ class TaskOutput:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRetried:
+class TaskRetried(NamedTuple):
     """An attempt failed, with that cause, and the task is tried again: attempt `attempt` of `most`."""
 
     task: TaskId
@@ -100,8 +93,7 @@ class TaskRetried:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRestarted:
+class TaskRestarted(NamedTuple):
     """A run of the task was ended, because what it takes moved: it starts anew.
 
     `path` is what moved, "" where that is the work of another task.
@@ -111,15 +103,13 @@ class TaskRestarted:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnded:
+class TaskEnded(NamedTuple):
     """A task of the cycle is done, whatever way."""
 
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReady:
+class ServerReady(NamedTuple):
     """A server answers; `urls` are what a browser may open."""
 
     task: TaskId
@@ -127,8 +117,7 @@ class ServerReady:
     restarted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ServerExited:
+class ServerExited(NamedTuple):
     """A server is gone. `asked`: by us, so it is no crash.
 
     `again` is in how many seconds it starts again by itself, None if it does not; `detail` how it
@@ -142,8 +131,7 @@ class ServerExited:
     again: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CycleEnded:
+class CycleEnded(NamedTuple):
     """One pass over the graph is done; `outcomes` holds the tasks that this cycle looked at."""
 
     number: int
@@ -153,15 +141,13 @@ class CycleEnded:
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Watching:
+class Watching(NamedTuple):
     """Every watcher delivered its probe: edits from now on are seen."""
 
     projects: int
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """One line the user should know, with what to do where that helps."""
 
     text: str
@@ -169,16 +155,14 @@ class Notice:
     level: Literal["note", "warning", "error"] = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(NamedTuple):
     """What a task needs of its sandbox, as lines for its config."""
 
     task: TaskId
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """What somebody at the terminal asked to see: lines of ours, then what a server wrote.
 
     `clear`: on an empty screen.
@@ -189,15 +173,13 @@ class Shown:
     clear: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """Something the user asked for cannot be done; the session goes on."""
 
     error: UserError
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(NamedTuple):
     """The session is over and everything it owned is gone."""
 
     outcomes: tuple[Outcome, ...]

@@ -3,18 +3,19 @@
 Paths are strings, workspace-relative and "/"-separated ("" is the root), decoded with
 `surrogateescape` so that any file name survives; a path that is absolute says so in its
 comment. Durations are seconds. Nothing here reads the system.
+
+They are named tuples, here as in other modules that every run loads: to make the class of a frozen
+dataclass takes six times as long, and there are dozens.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 TaskId = str
 """`project#name`, as in `app#build`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Globs:
+class Globs(NamedTuple):
     """Patterns, in order: `files` relative to the project, `workspace_files` to the root.
 
     A pattern that starts with `!` takes matches of the earlier ones back.
@@ -24,8 +25,7 @@ class Globs:
     workspace_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Persistent:
+class Persistent(NamedTuple):
     """What makes a task a server. `ready_timeout` bounds the time until it is ready.
 
     `restart` says what starts it again: nothing, a change, or its own end too. `stop_signal` is
@@ -42,16 +42,14 @@ class Persistent:
     restart: Literal["never", "on-change", "on-crash"] = "on-change"
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(NamedTuple):
     """A port of the task's own loopback, and the port of the host's loopback it appears at."""
 
     inside: int
     host: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(NamedTuple):
     """What a sandboxed task is granted; nothing else is.
 
     `read` and `write` hold the strings of the config: paths or globs, project-relative,
@@ -78,16 +76,14 @@ class Sandbox:
     weaker_when_nested: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(NamedTuple):
     """What a task needs of the machine while it runs: cores, and bytes of memory."""
 
     cpus: int = 0
     memory: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One task of one project, after defaults.
 
     `command` is None for a group. `inputs` is None when the task declares none, `outputs` is
@@ -124,8 +120,7 @@ class Task:
         return f"{self.project}#{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """A member of the workspace, or its root.
 
     `manifest` and `config` are None where the project has none. `dependencies` names the
@@ -141,16 +136,14 @@ class Project:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(NamedTuple):
     """How long the cache keeps what nobody uses, in seconds, and how much at most, in bytes."""
 
     older_than: float = 30 * 86_400.0
     max_size: int = 10 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """What a workspace refuses beyond what is always refused.
 
     `exclusive_outputs`: outputs of two tasks that can meet, also where one runs after the other.
@@ -161,8 +154,7 @@ class Rules:
     upfront_keys: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """Everything discovery and config loading found.
 
     `root` is absolute and real (no link in it). `projects` is keyed by name; `root_project`

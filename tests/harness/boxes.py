@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
@@ -148,7 +148,7 @@ def make_site(
 
 def with_config(site: Site, *files: str) -> None:
     """Let the workspace have been read from these files."""
-    site.workspace = replace(site.workspace, config_files=files)
+    site.workspace = site.workspace._replace(config_files=files)
 
 
 def refused(site: Site, **grants: tuple[str, ...]) -> UserError:

@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
@@ -167,8 +167,8 @@ def main() -> None:
     told = json.load(sys.stdin)
     site = make_site(told["root"], tuple(name for name in told["needs"] if name != "root"))
     site.environ = told["environ"]
-    site.workspace = replace(
-        site.workspace, config_files=tuple(told["configs"]), member_parents=tuple(told["parents"])
+    site.workspace = site.workspace._replace(
+        config_files=tuple(told["configs"]), member_parents=tuple(told["parents"])
     )
     grants = {
         name: tuple(value) if isinstance(value, list) else value

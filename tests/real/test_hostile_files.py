@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -244,10 +243,10 @@ class TestOddNames:
         assert ran.out == f"{1 + name.count(chr(10))}\nold"
 
     def test_a_project_with_such_a_name_is_its_own(self, site: Site) -> None:
-        project = replace(site.workspace.projects["app"], dir="pa[c]k")
+        project = site.workspace.projects["app"]._replace(dir="pa[c]k")
         put(site, "pa[c]k/x", "pack/x")
         projects = {**site.workspace.projects, "app": project}
-        site.workspace = replace(site.workspace, projects=projects)
+        site.workspace = site.workspace._replace(projects=projects)
         assert site.run("cat x; ls ..; cat ../pack/x", read=(".",)).out == "oldpa[c]k\n"
 
 

@@ -9,7 +9,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.workspace.home import make
 
@@ -75,8 +75,7 @@ def told(directory: str) -> Iterator[None]:
         raise CacheError(f"{name}: {error.strerror or error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A database, which any thread may use, but one at a time.
 
     `renewed`: a damaged one was thrown away. `read_only`: nothing can be written.

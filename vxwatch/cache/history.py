@@ -6,9 +6,8 @@ them. Keys are recorded with what they fold, so that two of them can be compared
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 
@@ -55,8 +54,7 @@ WHERE root = ? ORDER BY cycles.started DESC LIMIT 1
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run of vx in a workspace. `started` is in nanoseconds of the wall clock.
 
     `seconds` is None while it lasts, and where it ended without saying so.
@@ -69,8 +67,7 @@ class Run:
     signal: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """How a task ended in a run; `key` is None where none was made.
 
     `place` orders results by when they were written down.
@@ -89,8 +86,7 @@ class Result:
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class CycleDone:
+class CycleDone(NamedTuple):
     """The last cycle of a watch. `started` is in nanoseconds of the wall clock.
 
     `paths` holds the first of the changes that caused it.

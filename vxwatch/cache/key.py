@@ -8,8 +8,8 @@ of the environment stay as hashes, and those of secrets as keyed ones (`without_
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import xxhash
 
@@ -23,8 +23,7 @@ _NONE: Mapping[str, str] = {}
 _SHORTEST_KEY = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A hash, and what was hashed.
 
     `facts` are named `config:command`, `env:NAME`, `upstream:lib#build` and so on; `files` maps

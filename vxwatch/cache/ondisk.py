@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vxwatch.cache.content import older
 from vxwatch.cache.declared import NEVER, Declared
@@ -44,8 +45,7 @@ class Tree:
     bare: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+class Presence(NamedTuple):
     """What was on disk of a task's outputs at a time: of each path its stamps and its content.
 
     The stamps of directories, whose content is empty, prove that nothing came or went; those

@@ -9,8 +9,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import xxhash
 
@@ -48,8 +47,7 @@ class CannotRestoreError(Exception):
     """What was saved could not be put back, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """How a tree differs from a list of items: what must go, and what must be written."""
 
     tree: Tree

@@ -8,7 +8,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.cache.database import told
 from vxwatch.cache.store import ARTIFACTS, SUFFIX, TEMPORARY, Store
@@ -18,8 +18,7 @@ _SECOND = 1_000_000_000
 _SIZE = "size + length(items) + length(log)"
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(NamedTuple):
     """Some entries, and the bytes that they take."""
 
     entries: int = 0

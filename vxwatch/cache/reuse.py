@@ -20,8 +20,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vxwatch.cache.archive import DamagedError
 from vxwatch.cache.content import Clock
@@ -46,16 +45,14 @@ _TOGETHER = 256
 """Notes that are written together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reused:
+class Reused(NamedTuple):
     """A result that was there already ("fresh"), or was put back, with what the task wrote."""
 
     status: Literal["fresh", "restored"]
     log: Sequence[Chunk] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """What a task has made, captured; `pending` is None where there is nothing to hold."""
 
     items: tuple[Item, ...]

@@ -18,9 +18,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 
 import xxhash
 
@@ -44,8 +43,7 @@ _MANY = 500
 _DIGEST = 16  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What a task made under a key, in `seconds`. `made` is in nanoseconds of the wall clock.
 
     `artifact` is None where there are no items. `log` is packed (`vxwatch.cache.log`).
@@ -195,7 +193,7 @@ class Store:
                 path = self.path(entry.artifact)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 os.rename(pending.path, path)
-            entry = replace(entry, task=spelled(entry.task))
+            entry = entry._replace(task=spelled(entry.task))
             row = (
                 *(entry.key, entry.task, entry.made, self.clock(), entry.seconds),
                 *(entry.artifact, entry.size, entry.items, entry.log, _digest(entry)),

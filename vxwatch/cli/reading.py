@@ -2,7 +2,6 @@
 
 import os
 import platform
-from dataclasses import asdict
 from typing import Any
 
 from vxwatch import __version__
@@ -10,7 +9,7 @@ from vxwatch.cli.directory import working_directory
 from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.masking import Masker
-from vxwatch.model import Task, Workspace
+from vxwatch.model import Globs, Persistent, Port, Resources, Sandbox, Task, Workspace
 from vxwatch.output import tables
 from vxwatch.process.environment import secret_values
 from vxwatch.sizes import format_size
@@ -142,9 +141,16 @@ def _first_line(command: str | None) -> str:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    value = asdict(task)
-    value["env_set"] = dict(task.env_set)
-    return value
+    return {**_named(task), "env_set": dict(task.env_set)}
+
+
+def _named(value: Any) -> Any:
+    """The value with the names of its fields, and of those of what it holds."""
+    if not isinstance(value, tuple):
+        return value
+    if isinstance(value, Task | Globs | Persistent | Port | Resources | Sandbox):
+        return {name: _named(one) for name, one in value._asdict().items()}
+    return tuple(map(_named, value))
 
 
 def _workspace(workspace: Workspace) -> dict[str, Any]:

@@ -10,9 +10,8 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from vxwatch.config.faults import At, Faults
 from vxwatch.config.lines import Lines, dotted
@@ -23,8 +22,7 @@ T = TypeVar("T")
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A parsed file. `at` is where in it the config stands: `("tool", "vx")` in a manifest.
 
     `lines` says where things stand in what is no TOML; equal texts mean equal values all the same.

@@ -14,7 +14,7 @@ A question costs the depth of the path and the tasks of its project, never the w
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.globs import excluded
 from vxwatch.graph.places import (
@@ -46,8 +46,7 @@ LOCKFILES = frozenset(
 _ANY = "\x1f"
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """The tasks that some changes reach: by input, by lying in their project, by `restart_on`."""
 
     inputs: frozenset[TaskId]

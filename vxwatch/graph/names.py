@@ -7,7 +7,6 @@ strings, because what `^name` means below each project is worked out once per na
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from vxwatch.graph.order import ordered
@@ -48,7 +47,7 @@ def uncounted(task: Task, names: "Names") -> Iterator[tuple[int, str, str]]:
     for i, name in enumerate(task.input_tasks or ()):
         if "*" in name or name.startswith("^"):
             continue
-        if not any(counts(replace(task, input_tasks=(name,)), other) for other in dependencies):
+        if not any(counts(task._replace(input_tasks=(name,)), other) for other in dependencies):
             near = nearest(name, [other.removeprefix(f"{task.project}#") for other in dependencies])
             hint = f"did you mean {near}?" if near else "add it to depends_on, or take it out"
             yield i, f'"{name}" is no task that this one depends on', hint

@@ -5,7 +5,7 @@ faults at once; `plan` takes a workspace that passed it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.errors import Problem
 from vxwatch.graph.names import Names, malformed
@@ -14,8 +14,7 @@ from vxwatch.model import Task, TaskId, Workspace
 from vxwatch.nearest import nearest
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(NamedTuple):
     """Some tasks and everything they depend on.
 
     `dependencies` and `dependents` hold direct neighbours and have an entry for every task;

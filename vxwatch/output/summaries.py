@@ -5,7 +5,6 @@ All are made of the value of the summary, so that they say the same.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from vxwatch.output.record import Record
@@ -23,7 +22,7 @@ def summary(record: Record, command: str, exit_code: int) -> dict[str, Any]:
     counts: dict[str, int] = {}
     for outcome in record.ended.outcomes:
         counts[outcome.status] = counts.get(outcome.status, 0) + 1
-        value = asdict(outcome)
+        value = outcome._asdict()
         value["peak_memory"] = value.pop("peak_rss")
         tasks.append({**value, "started": record.started(outcome)})
     return {

@@ -8,7 +8,7 @@ ends when its input does, so that it cannot outlive vx.
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NOT_FOUND = 127
 """The exit code that stands for a program, or a directory, that is not there."""
@@ -16,8 +16,7 @@ NOT_FOUND = 127
 _CHUNK = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(NamedTuple):
     """How a helper ended: its exit code (minus the signal after a signal) and what it wrote."""
 
     code: int

@@ -6,7 +6,7 @@ import marshal
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vxwatch.process.kin import MARK
 from vxwatch.process.pipes import Report
@@ -43,8 +43,7 @@ class Launch:
     boxed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Birth:
+class Birth(NamedTuple):
     """A launch under way. `info` is where a bwrap names its init."""
 
     tree: Tree

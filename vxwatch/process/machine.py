@@ -6,7 +6,7 @@ version 1, and both beside each other. What cannot be read caps nothing.
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.model import Resources
 
@@ -15,8 +15,7 @@ _NONE = 1 << 62
 """Version 1 has a number about as large as this where nothing is capped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """What there is: `cpus` may be a part of a core, `memory` is in bytes and None if unknown."""
 
     cpus: float

@@ -9,8 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from vxwatch.errors import UserError
 from vxwatch.process.helper import stuck
@@ -26,8 +25,7 @@ _DIE = 8.0  # seconds for SIGKILL to work
 _DELIVER = 2.0  # seconds for the consumer to take the last output of a tree that we ended
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(NamedTuple):
     """How a leader ended.
 
     `code` is its exit code, 128 + n after signal n. `cpu` (seconds) and `peak_rss` (bytes) are

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,13 @@ class Wire(asyncio.Protocol):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """It is gone; what had arrived when sending failed is kept, which asyncio would not."""
+        if exc is not None and not self.ended:
+            number = self._transport.get_extra_info("socket").fileno()
+            with contextlib.suppress(OSError):
+                while data := os.read(number, _HELD):
+                    self._received.append(data)
+                    self._held += len(data)
         self.lost = True
         self._error = exc
         self._writable.set()

@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -96,7 +95,7 @@ class Caching:
         if outcome.blocked_by is not None:
             detail = f"{outcome.blocked_by} did not succeed"
         detail = session.masker.text(detail)
-        shown = outcome if detail == outcome.detail else replace(outcome, detail=detail)
+        shown = outcome if detail == outcome.detail else outcome._replace(detail=detail)
         groups: list[Key] = []
         if key is not None and outcome.status in STARTED:
             groups = session.keys.groups(outcome.task)

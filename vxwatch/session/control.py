@@ -22,7 +22,6 @@ import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from vxwatch import __version__
@@ -234,7 +233,7 @@ class Control:
             urls = list(standing.urls) if standing else []
             async with said:
                 with contextlib.suppress(OSError, TimeoutError):  # it is restarted all the same
-                    await _say(connection, {"outcome": asdict(outcome), "urls": urls})
+                    await _say(connection, {"outcome": outcome._asdict(), "urls": urls})
 
         async with asyncio.TaskGroup() as group:
             for server in known:

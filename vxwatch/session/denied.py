@@ -1,6 +1,5 @@
 """What a task's sandbox denied it, as a part of its outcome."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
@@ -34,9 +33,9 @@ def with_report(outcome: Outcome, report: "Report", task: "Task") -> Outcome:
     if not said:
         return outcome
     if outcome.status == "ran":
-        outcome = replace(outcome, status="failed", code=1, detail=outcome.detail or DENIED)
+        outcome = outcome._replace(status="failed", code=1, detail=outcome.detail or DENIED)
     hint = "\n".join(filter(None, (*hints, outcome.hint)))
-    return replace(outcome, findings=said, hint=hint)
+    return outcome._replace(findings=said, hint=hint)
 
 
 def remark(session: "Session", task: "Task", report: "Report") -> None:

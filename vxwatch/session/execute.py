@@ -9,7 +9,6 @@ import asyncio
 import shlex
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.durations import format_duration
@@ -53,7 +52,7 @@ async def execute(session: "Session", task: "Task") -> Outcome:
         session.emit(TaskRetried(task.id, attempt, most, _cause(outcome)))
         await session.caching.clear(task)
         outcome = _together(outcome, await _attempt(session, task, command))
-    return replace(outcome, attempts=attempt)
+    return outcome._replace(attempts=attempt)
 
 
 async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
@@ -138,8 +137,7 @@ def _cause(outcome: Outcome) -> str:
 
 def _together(earlier: Outcome, last: Outcome) -> Outcome:
     """The outcome of the last attempt, with what all of them took."""
-    return replace(
-        last,
+    return last._replace(
         seconds=earlier.seconds + last.seconds,
         cpu=earlier.cpu + last.cpu,
         peak_rss=max(earlier.peak_rss, last.peak_rss),

@@ -6,7 +6,6 @@ it then is refused.
 """
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
@@ -52,10 +51,9 @@ def opened(workspace: "Workspace", task: "Task") -> "Task":
     places = [project.dir for project in workspace.projects.values() if project.dir != own]
     sandbox = task.sandbox or Sandbox()
     reads = dict.fromkeys(os.path.join(workspace.root, place) for place in ("", *places))
-    sandbox = replace(
-        sandbox,
+    sandbox = sandbox._replace(
         read=(*sandbox.read, *reads),
         write=(*sandbox.write, "."),
         network=sandbox.network or (NO_HOST,),
     )
-    return replace(task, sandbox=sandbox)
+    return task._replace(sandbox=sandbox)

@@ -8,7 +8,6 @@ begins is held back until more of it comes, the stream ends, or nothing came for
 import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.errors import ConfigError, UserError
@@ -114,24 +113,24 @@ class MaskedEvents:
         text = self._masker.text
         match event:
             case TaskStarted():
-                event = replace(event, command=text(event.command))
+                event = event._replace(command=text(event.command))
             case TaskRetried():
-                event = replace(event, cause=text(event.cause))
+                event = event._replace(cause=text(event.cause))
             case TaskEnded():
-                event = replace(event, outcome=self._outcome(event.outcome))
+                event = event._replace(outcome=self._outcome(event.outcome))
             case CycleStarted():
-                event = replace(event, paths=self._texts(event.paths))
+                event = event._replace(paths=self._texts(event.paths))
             case CycleEnded():
                 outcomes = tuple(map(self._outcome, event.outcomes))
-                event = replace(event, outcomes=outcomes, paths=self._texts(event.paths))
+                event = event._replace(outcomes=outcomes, paths=self._texts(event.paths))
             case RunEnded():
-                event = replace(event, outcomes=tuple(map(self._outcome, event.outcomes)))
+                event = event._replace(outcomes=tuple(map(self._outcome, event.outcomes)))
             case Notice():
-                event = replace(event, text=text(event.text), hint=text(event.hint))
+                event = event._replace(text=text(event.text), hint=text(event.hint))
             case Learned():
-                event = replace(event, lines=self._texts(event.lines))
+                event = event._replace(lines=self._texts(event.lines))
             case Refused():
-                event = replace(event, error=masked_error(event.error, self._masker))
+                event = event._replace(error=masked_error(event.error, self._masker))
             case _:
                 pass
         return event
@@ -140,8 +139,7 @@ class MaskedEvents:
         if not (outcome.detail or outcome.hint or outcome.findings):
             return outcome
         text = self._masker.text
-        return replace(
-            outcome,
+        return outcome._replace(
             detail=text(outcome.detail),
             hint=text(outcome.hint),
             findings=self._texts(outcome.findings),
@@ -157,7 +155,7 @@ def masked_error(error: UserError, masker: Masker) -> UserError:
     if isinstance(error, ConfigError):
         return ConfigError(
             tuple(
-                replace(one, file=text(one.file), message=text(one.message), hint=text(one.hint))
+                one._replace(file=text(one.file), message=text(one.message), hint=text(one.hint))
                 for one in error.problems
             )
         )

@@ -3,8 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vxwatch.errors import UserError
 from vxwatch.graph.changed import changed_tasks
@@ -23,8 +22,7 @@ FEWEST_AT_ONCE = 4
 """Tasks at once where nobody says otherwise and cores are few: many tasks wait more than they compute."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """The command line of `vx run` or `vx watch`, checked.
 
     `affected` is the commit with which to compare, "" for the usual one, None not to; `alone`
@@ -64,8 +62,7 @@ class Options:
         return " ".join(("vx", self.verb, *self.names, *chosen))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The tasks of a session, in one graph.
 
     `requested` keeps the order of the command line and holds, for a group, the tasks that it

@@ -17,7 +17,7 @@ server must restart; that is its fingerprint's business.
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -188,7 +188,7 @@ class Server:
                 return Outcome(wish.task.id, "kept")
             await life.settled.wait()
             return life.outcome
-        self.task = replace(self.task, persistent=wish.task.persistent)
+        self.task = self.task._replace(persistent=wish.task.persistent)
         if not self._told_kept:
             self._told_kept = True
             config = self._session.workspace.projects[wish.task.project].config
@@ -217,7 +217,7 @@ class Server:
             life.asked = life.asked or self._session.stopping.is_set()
             raise
         seconds = asyncio.get_running_loop().time() - begun
-        return replace(life.outcome, seconds=seconds)
+        return life.outcome._replace(seconds=seconds)
 
     async def _live(self, life: Life, *, alone: bool) -> None:
         """Own one life."""
@@ -239,7 +239,7 @@ class Server:
             # Nothing is being written out yet, so this does not wait.
             await self._ports.give_back()
         if pause is not None and not life.ready:
-            life.outcome = replace(life.outcome, hint=_again(pause))
+            life.outcome = life.outcome._replace(hint=_again(pause))
         life.gone.set()
         life.settled.set()
         self._tell(life, pause, alone=alone)

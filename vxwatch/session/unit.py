@@ -7,8 +7,7 @@ is left, whatever the way, the tree is dead and its box is taken back.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vxwatch.process.environment import task_environment
 from vxwatch.process.nursery import Launch, OnOutput
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from vxwatch.session.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """A task whose tree is alive, in a box or not.
 
     `explain` says what its box has to do with an exit code, `replaced` names a path that the

@@ -13,7 +13,6 @@ import asyncio
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vxwatch.errors import ConfigError, UserError
@@ -103,7 +102,7 @@ class Watch:
         session.keys.forget(order)
         options = session.options
         if anew and options.cache == "use":
-            session.options = replace(options, cache="renew")
+            session.options = options._replace(cache="renew")
         try:
             await self._cycle(order, ())
         finally:

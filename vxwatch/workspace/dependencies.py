@@ -6,8 +6,7 @@ satisfy as well counts as the workspace's project. Never reads a lockfile.
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Raw = Mapping[str, Any]
 
@@ -21,8 +20,7 @@ _NPM_ELSEWHERE = re.compile(
 _PYTHON_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """One dependency of a manifest: by name, or by a path relative to the manifest."""
 
     name: str | None = None

@@ -12,7 +12,7 @@ web^..., ...^web        those alone, without it
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.errors import UserError
 from vxwatch.globs import Matcher, escape
@@ -30,8 +30,7 @@ _PARTS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """One filter. `text` is as it was written; None where it does not ask for that."""
 
     text: str

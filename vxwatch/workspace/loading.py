@@ -8,7 +8,6 @@ outputs only when all tasks are sound.
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
 
 from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
@@ -166,7 +165,7 @@ def _places(evaluation: Evaluation, settings: Settings) -> tuple[Members, list[P
 def _evaluated(evaluation: Evaluation, place: Place) -> Place:
     """The place with the value of its program as a config, if it has one."""
     document = evaluation.document(place.program) if place.program else None
-    return replace(place, configs=(*place.configs, document)) if document else place
+    return place._replace(configs=(*place.configs, document)) if document else place
 
 
 def _named(reader: Reader, places: Iterable[Place]) -> dict[str, Place]:

@@ -9,8 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vxwatch.config.faults import At
 from vxwatch.config.load import Document, Reader
@@ -30,8 +29,7 @@ NAMES = frozenset({CONFIG, SETTINGS, PROGRAM, PROGRAM_SETTINGS, LOCK, NPM, PYTHO
 """Names under which a file can be a config or a manifest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A directory that is a project.
 
     `name` is None where no manifest gives one; `aliases` are other spellings of it. `package`

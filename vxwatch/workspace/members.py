@@ -7,15 +7,14 @@ begin with a dot (unless spelled out) and links are not entered.
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch import globs
 
 _MANIFEST = "manifest"
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(NamedTuple):
     """Directories that the globs name, and those in which more may appear or vanish."""
 
     directories: tuple[str, ...]

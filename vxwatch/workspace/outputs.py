@@ -6,8 +6,8 @@ files git tracks. Reports what is found and what to write instead, removes nothi
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice
+from typing import NamedTuple
 
 from vxwatch.globs import Matcher, overlap, rooted
 from vxwatch.graph.places import Owners
@@ -25,8 +25,7 @@ _APART = "give each a place of its own"
 _IN_ORDER = f"let one depend on the other, or {_APART}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(NamedTuple):
     """One list of outputs of one task, with its patterns as the config has them."""
 
     task: Task

@@ -5,7 +5,7 @@ task less. Names stand in the order given, each task once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vxwatch.errors import UserError
 from vxwatch.model import Project, TaskId, Workspace
@@ -13,8 +13,7 @@ from vxwatch.nearest import nearest
 from vxwatch.workspace.filters import Changed, filtered, there_are
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The requested tasks. `broad`: projects were selected with `--all` or `--filter`."""
 
     tasks: tuple[TaskId, ...]
