@@ -175,7 +175,6 @@ class Conversation:
             except OSError as error:
                 fault = error
             finally:
-                exchange.closes |= not body.done()
                 body.cancel()
         if fault is not None:
             raise fault
