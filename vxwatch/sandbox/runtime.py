@@ -123,8 +123,9 @@ class SandboxRuntime:
         return self._maker
 
     def _look(self) -> None:
-        """Find the tracer, and load what judges what it says."""
-        import vxwatch.sandbox.findings  # noqa: F401, PLC0415 - the probe's box does not wait for it
+        """Find the tracer, and load what makes boxes and what judges what is traced in them."""
+        import vxwatch.sandbox.boxes  # noqa: PLC0415 - the probe's box does not wait for it
+        import vxwatch.sandbox.findings  # noqa: F401, PLC0415
         from vxwatch.sandbox.trace import find_tracer, remark  # noqa: PLC0415
 
         self._tracer = find_tracer(self._environ, self._workspace.root)
