@@ -24,9 +24,7 @@ AGE_PATTERN = r"0|([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)"
 _SECOND = 1000  # milliseconds
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _AGES = {**_SECONDS, "d": 86_400.0, "w": 604_800.0}
-_TEXT = re.compile(PATTERN)
-_AGE = re.compile(AGE_PATTERN)
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_NUMBER = r"[0-9]+(\.[0-9]+)?"
 
 
 def parse_duration(value: object) -> float:
@@ -35,7 +33,7 @@ def parse_duration(value: object) -> float:
     Raises `ValueError` that says what is expected.
     """
     text = str(value) if isinstance(value, str | int | float) else ""
-    match = _TEXT.fullmatch(text)
+    match = re.fullmatch(PATTERN, text)
     if match is None:
         raise ValueError(_expected(text))
     seconds = float(match[1]) * _SECONDS[match[2]] if match[1] else 0.0
@@ -50,7 +48,7 @@ def parse_age(value: object) -> float:
     Raises `ValueError` that says what is expected.
     """
     text = str(value) if isinstance(value, str | int | float) else ""
-    match = _AGE.fullmatch(text)
+    match = re.fullmatch(AGE_PATTERN, text)
     if match is None:
         raise ValueError(f"expected an age: {EXPECTED_AGE}")
     return float(match[1]) * _AGES[match[2]] if match[1] else 0.0
@@ -74,8 +72,10 @@ def format_age(seconds: float) -> str:
 
 
 def _expected(text: str) -> str:
-    if _NUMBER.fullmatch(text):
+    if re.fullmatch(_NUMBER, text):
         return f'expected a unit, as in "{text}s" or "{text}ms"'
-    if _TEXT.fullmatch(text.removeprefix("-")) or _NUMBER.fullmatch(text.removeprefix("-")):
+    if re.fullmatch(PATTERN, text.removeprefix("-")) or re.fullmatch(
+        _NUMBER, text.removeprefix("-")
+    ):
         return f"expected a duration that is not negative: {EXPECTED}"
     return f"expected a duration: {EXPECTED}"

@@ -13,8 +13,7 @@ PATTERN = r"0|([0-9]+(?:\.[0-9]+)?)([KMGT])(?:i?B)?"
 """The text of a size as a regular expression, also for the JSON Schema."""
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_TEXT = re.compile(PATTERN)
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_NUMBER = r"[0-9]+(\.[0-9]+)?"
 
 
 def parse_size(value: object) -> int:
@@ -23,9 +22,9 @@ def parse_size(value: object) -> int:
     Raises `ValueError` that says what is expected.
     """
     text = str(value) if isinstance(value, str | int | float) else ""
-    match = _TEXT.fullmatch(text)
+    match = re.fullmatch(PATTERN, text)
     if match is None:
-        if _NUMBER.fullmatch(text):
+        if re.fullmatch(_NUMBER, text):
             raise ValueError(f'expected a unit, as in "{text}M" or "{text}G"')
         raise ValueError(f"expected a size: {EXPECTED}")
     return int(float(match[1]) * _UNITS[match[2]]) if match[1] else 0

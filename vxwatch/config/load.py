@@ -14,12 +14,11 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from vxwatch.config.faults import At, Faults
-from vxwatch.config.lines import Lines, dotted
 from vxwatch.errors import Problem
 
 T = TypeVar("T")
 
-_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_PLACE = r" \(at (?:line (\d+), column \d+|end of document)\)$"
 
 
 class Document(NamedTuple):
@@ -43,8 +42,11 @@ class Document(NamedTuple):
 
     def places(self) -> Callable[[At], int]:
         """What tells the line of a place, or of the nearest thing around it that has one; else 0."""
-        known = self.lines
-        return Lines(self.text).of if known is None else partial(_line, known)
+        if self.lines is not None:
+            return partial(_line, self.lines)
+        from vxwatch.config.lines import Lines  # noqa: PLC0415 - only faults have lines
+
+        return Lines(self.text).of
 
 
 class Reader:
@@ -118,11 +120,15 @@ class Reader:
 
     def note(self, document: Document, faults: Faults) -> None:
         """Turn faults of the config in a document into problems with lines."""
-        line_of = document.places() if faults.found else None
+        if not faults.found:
+            return
+        from vxwatch.config.lines import dotted  # noqa: PLC0415 - only faults have places
+
+        line_of = document.places()
         for at, message, hint in faults.found:
             place = (*document.at, *at)
-            line = line_of(place) if line_of else 0
-            self.problems.append(Problem(document.file, line, dotted(place), message, hint))
+            problem = Problem(document.file, line_of(place), dotted(place), message, hint)
+            self.problems.append(problem)
 
 
 def _line(known: Mapping[At, int], at: At) -> int:
@@ -145,8 +151,8 @@ def content_of(path: str) -> bytes:
 
 def _syntax(error: Exception, text: str) -> tuple[int, str]:
     """Line and message of what tomllib says."""
-    place = _PLACE.search(str(error))
-    message = _PLACE.sub("", str(error))
+    place = re.search(_PLACE, str(error))
+    message = re.sub(_PLACE, "", str(error))
     if isinstance(error, RecursionError):
         return 0, "is nested too deeply"
     if place is None:

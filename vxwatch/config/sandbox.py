@@ -18,7 +18,7 @@ Fields = Mapping[str, Any]
 
 _HOST = r"^(\*\.(?=[^.]+\.[^.]))?[^\s*/@?#]+$"
 _PARTS = frozenset({"allow", "deny", "ignore"})
-_OF_GIT = re.compile(r"(^|/)\.git(/|$)")
+_OF_GIT = r"(^|/)\.git(/|$)"
 
 
 def make_sandbox(fields: Fields) -> model.Sandbox:
@@ -33,7 +33,9 @@ def check_sandbox(task: Fields, at: At, faults: Faults) -> None:
     """Fields of one task's sandbox, which is at `at`, that need or exclude one another."""
     allow = task.get("sandbox", {}).get("allow", {})
     _check_ports(allow, (*at, "allow"), faults, persistent="persistent" in task)
-    if allow.get("git_config") and not any(map(_OF_GIT.search, allow.get("write", ()))):
+    if allow.get("git_config") and not any(
+        re.search(_OF_GIT, path) for path in allow.get("write", ())
+    ):
         message = "a write grant must name .git, of which this opens the config"
         faults.add((*at, "allow", "git_config"), message, 'add ".git/" to allow.write')
 
@@ -232,7 +234,7 @@ BINDING = _allowing(
 GIT_CONFIG: Schema = {
     "if": _allowing({"required": ["git_config"], "properties": {"git_config": {"const": True}}}),
     "then": _allowing(
-        {"required": ["write"], "properties": {"write": {"contains": {"pattern": _OF_GIT.pattern}}}}
+        {"required": ["write"], "properties": {"write": {"contains": {"pattern": _OF_GIT}}}}
     ),
 }
 """What a task that opens git's config must have, too."""

@@ -18,7 +18,6 @@ from vxwatch.process.nursery import OnOutput
 from vxwatch.process.tree import LaunchError
 from vxwatch.session.born import HINT, appeared
 from vxwatch.session.denied import remark, report_of, with_report
-from vxwatch.session.learning import learning
 from vxwatch.session.shell import in_place_of_the_shell
 from vxwatch.session.unit import Unit, bounded, stop, unit
 
@@ -43,6 +42,8 @@ async def execute(session: "Session", task: "Task") -> Outcome:
     """Run the task to its end: to its first success, or to its last failure."""
     command = command_line(task, session.arguments(task))
     if session.options.learn and task.id in session.plan.requested:
+        from vxwatch.session.learning import learning  # noqa: PLC0415 - few runs do
+
         task = await learning(session, task)
     session.emit(TaskStarted(task.id, command))
     most = 1 + task.retries

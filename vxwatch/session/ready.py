@@ -2,7 +2,7 @@
 
 import re
 
-ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])"
 """CSI and OSC sequences and two-byte escapes (ECMA-48): what colours a line."""
 
 REMEMBERED = 1 << 14
@@ -24,5 +24,5 @@ class ReadyLine:
         """Whether the pattern occurs in a line that `data` continues or completes."""
         seen = self._rest.get(stream, b"") + data
         self._rest[stream] = seen[seen.rfind(b"\n") + 1 :][-REMEMBERED:]
-        text = ESCAPES.sub("", seen.decode(errors="replace"))
+        text = re.sub(ESCAPES, "", seen.decode(errors="replace"))
         return any(self._pattern.search(line) for line in text.splitlines())

@@ -44,7 +44,7 @@ MOST_SAID = 1000
 TAIL = 1 << 14
 """Bytes of the output of a task that may be shown."""
 _MADE_NEW = frozenset({"ran", "restored", "ready"})
-_CONTROLS = re.compile(r"[^\n\r]*\r(?!\n)|[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROLS = r"[^\n\r]*\r(?!\n)|[\x00-\x08\x0b-\x1f\x7f]"
 """What a terminal would have overwritten, and what it would not have shown."""
 
 
@@ -253,13 +253,13 @@ class Reloads:
     def _failure(self, task: "TaskId", how: str, findings: tuple[str, ...] = ()) -> dict[str, str]:
         tail = bytes(self._tails.get(task, b""))
         cut = len(tail) > TAIL
-        text = ESCAPES.sub("", tail[-TAIL:].decode(errors="replace"))
+        text = re.sub(ESCAPES, "", tail[-TAIL:].decode(errors="replace"))
         lines = [f"sandbox: {task} {finding}" for finding in findings]
         output = "\n".join(["...", text] if cut else [text])
         return {
             "task": task,
             "how": how[:MOST_SAID],
-            "output": "\n".join([*lines, _CONTROLS.sub("", output).strip("\n")]),
+            "output": "\n".join([*lines, re.sub(_CONTROLS, "", output).strip("\n")]),
         }
 
     def _tell(self, task: "TaskId", text: str, hint: str) -> None:

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 Raw = Mapping[str, Any]
 
 _NPM_FIELDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-_NPM_PATH = re.compile(r"(?:file|link|portal|workspace):(\.{1,2}(?:/.*)?|/.*)", re.DOTALL)
-_NPM_LOCAL = re.compile(r"(?:file|link|portal|workspace):")
-_NPM_ALIAS = re.compile(r"workspace:(@?[^@]+)@.+", re.DOTALL)
-_NPM_ELSEWHERE = re.compile(
-    r"(?:npm|file|link|portal|https?|ssh|git(?:\+\w+)?|github|gitlab|bitbucket|gist|jsr|patch|exec):|[\w.-]+/"
-)
-_PYTHON_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
+_NPM_LOCAL = ("file:", "link:", "portal:", "workspace:")
+_NPM_PATH = r"(?s)(?:file|link|portal|workspace):(\.{1,2}(?:/.*)?|/.*)"
+_NPM_ALIAS = r"(?s)workspace:(@?[^@]+)@.+"
+_NPM_ELSEWHERE = r"(?:npm|file|link|portal|https?|ssh|git(?:\+\w+)?|github|gitlab|bitbucket|gist|jsr|patch|exec):|[\w.-]+/"
+_PYTHON_NAME = r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 
 
 class Need(NamedTuple):
@@ -32,7 +30,7 @@ def npm_needs(package: Raw, known: Container[str]) -> tuple[Need, ...]:
     found: dict[Need, None] = {}
     for field in _NPM_FIELDS:
         for name, spec in _table(package.get(field)).items():
-            if isinstance(spec, str) and (name in known or _NPM_LOCAL.match(spec)):
+            if isinstance(spec, str) and (name in known or spec.startswith(_NPM_LOCAL)):
                 need = _npm_need(name, spec)
                 if need:
                     found[need] = None
@@ -53,7 +51,7 @@ def python_needs(pyproject: Raw) -> tuple[Need, ...]:
     found: dict[Need, None] = {}
     for requirements in lists:
         for text in requirements if isinstance(requirements, list) else ():
-            match = _PYTHON_NAME.match(text) if isinstance(text, str) else None
+            match = re.match(_PYTHON_NAME, text) if isinstance(text, str) else None
             if match:
                 name = normal(match[1])
                 found.update(dict.fromkeys(_python_needs(name, sources.get(name))))
@@ -101,13 +99,13 @@ def joined(directory: str, path: str) -> str | None:
 
 
 def _npm_need(name: str, spec: str) -> Need | None:
-    path = _NPM_PATH.fullmatch(spec)
+    path = re.fullmatch(_NPM_PATH, spec)
     if path:
         return Need(path=path[1])
-    alias = _NPM_ALIAS.fullmatch(spec)
+    alias = re.fullmatch(_NPM_ALIAS, spec)
     if alias:
         return Need(name=alias[1])
-    return None if _NPM_ELSEWHERE.match(spec) else Need(name=name)
+    return None if re.match(_NPM_ELSEWHERE, spec) else Need(name=name)
 
 
 def _python_needs(name: str, source: object) -> Iterable[Need]:

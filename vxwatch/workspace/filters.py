@@ -25,9 +25,7 @@ Changed = Callable[[str], Collection[str]]
 
 TAG = "tag:"
 _NAMED = 4
-_PARTS = re.compile(
-    r"(?P<name>[^{}\[\]]*)(?P<directory>\{[^{}]*\})?(?P<commit>\[[^\[\]]+\])?", re.DOTALL
-)
+_PARTS = r"(?s)(?P<name>[^{}\[\]]*)(?P<directory>\{[^{}]*\})?(?P<commit>\[[^\[\]]+\])?"
 
 
 class Filter(NamedTuple):
@@ -53,7 +51,7 @@ def parse(text: str) -> Filter:
         core = core.removeprefix("^")
     if dependencies:
         core = core.removesuffix("^")
-    parts = _PARTS.fullmatch(core)
+    parts = re.fullmatch(_PARTS, core)
     if parts is None or not core:
         raise _malformed(text)
     name, directory, commit = parts["name"] or None, parts["directory"], parts["commit"]

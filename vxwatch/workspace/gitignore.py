@@ -13,7 +13,7 @@ from typing import NamedTuple
 from vxwatch import globs
 
 _FILE = ".gitignore"
-_UNFINISHED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+_UNFINISHED = r"(?<!\\)(?:\\\\)*\\$"
 
 
 class Rules:
@@ -105,7 +105,7 @@ def _rule(line: str) -> _Rule | None:
     negative = text.startswith("!")
     body = text[1:] if negative else text
     name = body.removesuffix("/")
-    if _UNFINISHED.search(name) or text.startswith("#"):
+    if re.search(_UNFINISHED, name) or text.startswith("#"):
         return None
     if not {"", "."}.isdisjoint(name.removeprefix("/").split("/")):
         return None

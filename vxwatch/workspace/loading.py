@@ -13,7 +13,6 @@ from vxwatch import globs
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.config.configs import Configs
 from vxwatch.config.faults import At, Faults
-from vxwatch.config.lines import dotted
 from vxwatch.config.load import Document, Reader
 from vxwatch.config.presets import Presets
 from vxwatch.config.settings import Settings, read_settings
@@ -99,6 +98,8 @@ def located(workspace: Workspace, faults: Iterable[TaskFault]) -> tuple[Problem,
 
     The configs were loaded just now, so they are read once more. What moved since has no line.
     """
+    from vxwatch.config.lines import dotted  # noqa: PLC0415 - only faults have places
+
     with closing(Evaluation(Reader(workspace.root))) as evaluation:
         reader = evaluation.reader
         shared, settings = _settings(evaluation)
