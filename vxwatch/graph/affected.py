@@ -244,10 +244,10 @@ class Affected:
             if task.inputs is None and not task.persistent:
                 continue
             own, elsewhere = self.roots(task.id)
-            if any(_meet(root, directory) for root in (*own, *elsewhere)):
-                # Asked last: what depends on a task may be most of the workspace.
-                if task.id not in self._above(writer):
-                    yield task
+            meets = any(_meet(root, directory) for root in (*own, *elsewhere))
+            # Asked last: what depends on a task may be most of the workspace.
+            if meets and task.id not in self._above(writer):
+                yield task
 
     def _reads(self, task: Task, inputs: Globs, path: str, *, ignored: bool) -> bool:
         wide = inputs.workspace_files
