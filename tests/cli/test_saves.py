@@ -75,9 +75,11 @@ class Session:
     def _await_mark(self) -> None:
         """Edit what another task takes, twice: when it ran, all earlier edits were taken up."""
         for _ in range(2):
+            self._ws.settle(0.1)
             cycles = self._cycles()
             self._ws.write("mark", f"{cycles} cycles")
             self._ws.wait(lambda: self._cycles() > cycles, "a cycle for the mark", 8)  # noqa: B023
+        self._ws.settle(0.1)
 
     def _cycles(self) -> int:
         """How many cycles that took up the mark have ended."""

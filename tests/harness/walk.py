@@ -84,6 +84,8 @@ class Walk:
 
     def _await_cycle(self, save: Callable[[], None]) -> None:
         """Save what a cycle names first, and wait for the end of that cycle."""
+        # What is saved while a cycle ends may be the work of its tasks.
+        self._ws.settle(0.1, 30)
         before = len(self._cycles())
         save()
         wait_for(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vxwatch.watch.judge import FREE, MOST, PAUSE, LoopGuard, Verdict
+from vxwatch.watch.judge import DOUBLINGS, FREE, MOST, PAUSE, LoopGuard, Verdict
 
 OWN = frozenset({"gen/now.txt"})
 USER = frozenset({"src/app.ts"})
@@ -63,6 +63,11 @@ def test_a_loop_of_ever_new_names_waits_later_and_each_is_named() -> None:
     assert [bool(verdict.react) for verdict in verdicts] == [True] * free + [False] * 3
     assert verdicts[-2].named == {f"gen/{free}", f"gen/{free + 1}"}
     assert verdicts[-1].named == {f"gen/{free + 2}"}
+
+
+def test_no_pause_is_endless() -> None:
+    guard = LoopGuard()
+    assert looping(guard, 100).pause == PAUSE * 2**DOUBLINGS
 
 
 def test_tasks_that_wake_one_another_wait() -> None:

@@ -19,6 +19,9 @@ PAUSE = 1.0
 """Seconds of the first pause. It is silent: whoever saves often while a long task runs looks
 like a loop until the pause, in which the next save is clearly theirs."""
 
+DOUBLINGS = 5
+"""How often a pause gets longer: a person's last save while tasks ran must not wait for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -71,7 +74,7 @@ class LoopGuard:
         self._named: frozenset[str] = frozenset()
 
     def _hold(self, changed: frozenset[str], blamed: frozenset[str], now: float) -> Verdict:
-        pause = self._pause * 2.0 ** min(self._turn, 30)
+        pause = self._pause * 2.0 ** min(self._turn, DOUBLINGS)
         self._until = now + pause
         self._held |= changed
         self._blamed |= blamed
