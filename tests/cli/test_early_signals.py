@@ -44,13 +44,18 @@ def _signalled(ws: Workspace, module: str, number: int, *words: str) -> tuple[in
     return done.returncode, done.stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["click", "vxwatch.cli.sessions", "asyncio"])
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [("click", ["--concurrency=1"]), *((m, []) for m in ("vxwatch.cli.sessions", "asyncio"))],
+)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("verb", ["run", "watch"])
-def test_a_signal_while_modules_load(ws: Workspace, verb: str, number: int, module: str) -> None:
+def test_a_signal_while_modules_load(
+    ws: Workspace, verb: str, number: int, module: str, options: list[str]
+) -> None:
     ws.task("work", "true")
     code = 0 if verb == "watch" else 128 + number
-    assert _signalled(ws, module, number, verb, "work") == (code, "")
+    assert _signalled(ws, module, number, verb, "work", *options) == (code, "")
 
 
 @pytest.mark.parametrize("module", ["click", "vxwatch.cli.reading", "vxwatch.config.load"])
@@ -62,7 +67,7 @@ def test_ctrl_c_while_a_command_that_reads_loads(ws: Workspace, module: str) -> 
 def test_a_signal_that_is_ignored_from_the_start_stays_ignored(ws: Workspace) -> None:
     ws.task("work", "echo worked")
     done = subprocess.run(
-        ["env", "--ignore-signal=HUP", sys.executable, "-c", _MAIN, "click", "1", "run", "work"],
+        ["env", "--ignore-signal=HUP", sys.executable, "-c", _MAIN, "asyncio", "1", "run", "work"],
         cwd=ws.path,
         env=ws.environment,
         stdout=subprocess.PIPE,

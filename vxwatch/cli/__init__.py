@@ -33,6 +33,11 @@ def _start() -> int:
 
         if answered(sys.argv[1:]):
             return 0
+    from vxwatch.cli import plain
+
+    meant = plain.read(sys.argv[1:])
+    if meant is not None:
+        return plain.begin(*meant)
     from vxwatch.cli.app import start
 
     return start()

@@ -48,6 +48,7 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
             code = _nothing_to_do(plan, options, known) if verb == "run" else None
             if code is not None:
                 return code
+            _load_asyncio()
             from vxwatch.cli.live import live
 
             return live(plan, options, known, heeded, early)
@@ -55,6 +56,15 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         return 128 + interrupted.number if verb == "run" else 0
     finally:
         answer(heeded, signal.SIG_IGN)
+
+
+def _load_asyncio() -> None:
+    """Without ssl, which it loads if it can: nothing here uses that, and it takes as long again."""
+    if "ssl" not in sys.modules:
+        sys.modules["ssl"] = None  # type: ignore[assignment]
+        import asyncio  # noqa: F401
+
+        del sys.modules["ssl"]
 
 
 def _instead(plan: Plan, options: Options, given: Mapping[str, Any]) -> int:
@@ -75,6 +85,8 @@ def _reported(
 ) -> int:
     """A run about which something is written at its end; it goes the long way in any case."""
     from vxwatch.cli import reports
+
+    _load_asyncio()
     from vxwatch.cli.live import live
 
     record = reports.record(given)

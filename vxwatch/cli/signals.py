@@ -7,11 +7,13 @@ Ctrl-C would end vx with a stack and another exit code. Here it belongs to vx to
 import os
 import select
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import socket
 
 
 @contextmanager
@@ -24,6 +26,7 @@ def hearing(
     also where no shell passes one on. For the main thread.
     """
     import asyncio
+    import socket
 
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
@@ -84,7 +87,7 @@ def answer(
 
 
 def _pass_on(
-    ours: socket.socket,
+    ours: "socket.socket",
     numbers: frozenset[signal.Signals],
     call: Callable[[int], None],
     suspend: Callable[[], None],
