@@ -6,6 +6,8 @@ c -> left-pad in two versions. That of uv: top -> six; x -> y and click; y -> id
 """
 
 import os
+import random
+import re
 from typing import Any
 
 import pytest
@@ -114,8 +116,10 @@ def test_an_override_counts_under_its_name(file: str) -> None:
         .replace("is-number@^3.0.0", "is-number@^9")
         .replace("is-number@npm:^3.0.0", "is-number@npm:9")
     )
-    part = read(file, content).reached(["packages/b"])
-    assert part & {"is-number@^9", "is-number@npm:9"}
+    bumped = re.sub(r'(version:? "?)3\.0\.0', r"\g<1>3.0.9", content)
+    assert bumped != content
+    b = ["packages/b"]
+    assert read(file, bumped).part(b) != read(file, content).part(b)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +157,31 @@ def test_no_damage_is_a_fault_of_ours(file: str, data: st.DataObject) -> None:
     except ValueError:
         return
     assert lock.part(["packages/a"]) == read(file, damaged).part(["packages/a"])
+
+
+def lock_of(leads: dict[str, list[str]], says: dict[str, str]) -> Lock:
+    lock = Lock("1")
+    lock.says, lock.leads, lock.starts = says, leads, {"p": ["a"]}
+    return lock
+
+
+KEYS = st.sampled_from("abcdef")
+
+
+@given(st.dictionaries(KEYS, st.lists(KEYS, max_size=3)), KEYS)
+def test_a_part_moves_with_what_it_reaches(leads: dict[str, list[str]], bumped: str) -> None:
+    found, ahead = {"a"}, ["a"]
+    while ahead:
+        fresh = set(leads.get(ahead.pop(), ())) - found
+        found |= fresh
+        ahead += fresh
+    before = lock_of(leads, {}).part(["p"])
+    assert (lock_of(leads, {bumped: "new"}).part(["p"]) != before) == (bumped in found)
+
+
+@given(st.dictionaries(KEYS, st.lists(KEYS, max_size=3)), st.randoms())
+def test_a_part_knows_no_order(leads: dict[str, list[str]], chance: random.Random) -> None:
+    mixed = list(leads.items())
+    chance.shuffle(mixed)
+    other = {key: chance.sample(keys, len(keys)) for key, keys in mixed}
+    assert lock_of(other, {}).part(["p"]) == lock_of(leads, {}).part(["p"])

@@ -8,13 +8,15 @@ whole.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
 from vxwatch.model import Project, Workspace
 from vxwatch.workspace.home import replace
-from vxwatch.workspace.lockfiles import Lock, read_lock
+
+if TYPE_CHECKING:
+    from vxwatch.workspace.lockfiles import Lock
 
 PLACE = ".vx/cache/locks"
 """Where they are kept, below the root of the workspace."""
@@ -42,7 +44,7 @@ class LockParts:
 
     def _kept(self, path: str, whole: str) -> Mapping[str, str] | None:
         place = f"{self._workspace.root}/{PLACE}/{path}"
-        stamp = f"1 {whole} {self._shape}"
+        stamp = f"2 {whole} {self._shape}"
         parts = _load(place, stamp, self._workspace.projects)
         if parts is not None:
             return parts
@@ -57,8 +59,10 @@ class LockParts:
             _keep(place, stamp, parts)
         return parts
 
-    def _read(self, path: str) -> tuple[Lock | None, bool]:
+    def _read(self, path: str) -> "tuple[Lock | None, bool]":
         """The lockfile, None if it is not understood, and whether manifests were asked."""
+        from vxwatch.workspace.lockfiles import read_lock  # noqa: PLC0415 - what is kept needs none
+
         asked = False
 
         def wanted(place: str) -> dict[str, Any]:

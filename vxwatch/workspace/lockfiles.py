@@ -10,11 +10,12 @@ concerns everybody.
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
+from xxhash import xxh3_128_hexdigest
 
+from vxwatch.graph.knots import knots
 from vxwatch.workspace.dependencies import joined
 
 Raw = Mapping[str, Any]
@@ -23,10 +24,8 @@ Wanted = Iterable[tuple[str, str]]
 
 _FIELDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _INSTALLED = "node_modules/"
-_MASK = (1 << 128) - 1
 
 
-@dataclass(slots=True)
 class Lock:
     """A lockfile as a graph.
 
@@ -35,37 +34,34 @@ class Lock:
     `common` concerns all. `linked` says that it leads from project to project, too.
     """
 
-    common: str = ""
-    linked: bool = True
-    says: dict[str, str] = field(default_factory=dict)
-    leads: dict[str, list[str]] = field(default_factory=dict)
-    starts: dict[str, list[str]] = field(default_factory=dict)
-    _hashes: dict[str, int] = field(default_factory=dict)
+    def __init__(self, common: str, *, linked: bool = True) -> None:
+        self.common = common
+        self.linked = linked
+        self.says: dict[str, str] = {}
+        self.leads: dict[str, list[str]] = {}
+        self.starts: dict[str, list[str]] = {}
 
     def part(self, directories: Iterable[str]) -> str:
         """A hash of all that is pinned for the projects of these directories and for the root."""
-        found = self.reached(directories)
-        # A sum, because it needs no order: sorting would cost more than all else.
-        total = sum(self._hash(key) for key in found) & _MASK
-        return xxh3_128_hexdigest(f"{len(found)} {total:x} {self.common}".encode())
+        digests = self._digests
+        places = ("", *directories)
+        found = {digests[key] for place in places for key in self.starts.get(place, ())}
+        return _digest([self.common, *sorted(found)])
 
-    def reached(self, directories: Iterable[str]) -> set[str]:
-        """The keys of all that these projects and the root depend on, however far."""
-        ahead = [key for place in ("", *directories) for key in self.starts.get(place, ())]
-        found = set(ahead)
-        while ahead:
-            for key in self.leads.get(ahead.pop(), ()):
-                if key not in found:
-                    found.add(key)
-                    ahead.append(key)
-        return found
+    @cached_property
+    def _digests(self) -> Mapping[str, str]:
+        """Of each key a hash of all that it leads to, however far, and of what is said of that.
 
-    def _hash(self, key: str) -> int:
-        known = self._hashes.get(key)
-        if known is None:
-            says = f"{key} {self.says.get(key, '')}".encode("utf-8", "surrogateescape")
-            known = self._hashes[key] = xxh3_128_intdigest(says)
-        return known
+        Made once for all parts: what many projects depend on is looked at once.
+        """
+        digests: dict[str, str] = {}
+        starts = (key for keys in self.starts.values() for key in keys)
+        for knot in knots(starts, lambda key: self.leads.get(key, ())):
+            says = sorted(f"{key} {self.says.get(key, '')}" for key in knot)
+            ahead = {to for key in knot for to in self.leads.get(key, ())}.difference(knot)
+            digest = _digest([*says, *sorted({digests[key] for key in ahead})])
+            digests.update(dict.fromkeys(knot, digest))
+        return digests
 
 
 def read_lock(name: str, text: str, wanted: Callable[[str], Raw], places: Iterable[str]) -> Lock:
@@ -247,6 +243,10 @@ def _pinned(raw: Raw, parts: Iterable[str]) -> str:
     return json.dumps(
         {part: raw[part] for part in parts if part in raw}, sort_keys=True, default=str
     )
+
+
+def _digest(parts: list[str]) -> str:
+    return xxh3_128_hexdigest(json.dumps(parts).encode())
 
 
 def _yaml(text: str) -> Raw:
