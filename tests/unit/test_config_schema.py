@@ -362,9 +362,10 @@ def test_settings() -> None:
     faults = Faults()
     text = "members = ['apps/*', '!apps/old', '.']\nconcurrency = '50%'\ntimeout = '1h'"
     settings = read_settings(tomllib.loads(text), faults)
-    assert settings == Settings(("apps/*", "!apps/old", "."), "50%", 3600.0)
+    assert settings == Settings(settings.presets, ("apps/*", "!apps/old", "."), "50%", 3600.0)
     assert faults.found == []
-    assert read_settings({}, faults) == Settings()
+    empty = read_settings({}, faults)
+    assert empty == Settings(empty.presets)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +405,8 @@ def test_settings() -> None:
 def test_settings_refused_by_both(text: str) -> None:
     faults = Faults()
     raw = tomllib.loads(text)
-    assert read_settings(raw, faults) == Settings()
+    settings = read_settings(raw, faults)
+    assert settings == Settings(settings.presets)
     assert len(faults.found) == 1
     assert not editor_accepts("vx.workspace.schema.json", raw)
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vxwatch.cache.content import older
@@ -29,7 +28,6 @@ _STRANGE = (
 )
 
 
-@dataclass(slots=True)
 class Tree:
     """What is on disk of a task's outputs.
 
@@ -38,11 +36,12 @@ class Tree:
     the roots at which nothing is.
     """
 
-    items: dict[str, os.stat_result] = field(default_factory=dict)
-    directories: dict[str, os.stat_result] = field(default_factory=dict)
-    strange: dict[str, str] = field(default_factory=dict)
-    tracked: list[str] = field(default_factory=list)
-    bare: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.items: dict[str, os.stat_result] = {}
+        self.directories: dict[str, os.stat_result] = {}
+        self.strange: dict[str, str] = {}
+        self.tracked: list[str] = []
+        self.bare: list[str] = []
 
 
 class Presence(NamedTuple):

@@ -1,18 +1,17 @@
 """The settings of the workspace, from what `vx.workspace.toml` says. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from vxwatch.config.faults import Faults
 from vxwatch.config.presets import Presets
 from vxwatch.config.schema import WORKSPACE
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What `vx.workspace.toml` says; None for what it leaves out."""
 
+    presets: Presets
     members: tuple[str, ...] | None = None
     concurrency: int | str | None = None
     timeout: float | None = None
@@ -20,7 +19,6 @@ class Settings:
     cache_dir: str | None = None
     cache_retention: Mapping[str, Any] | None = None
     rules: Mapping[str, bool] | None = None
-    presets: Presets = field(default_factory=lambda: Presets({}, Faults()), compare=False)
 
 
 def read_settings(raw: Any, faults: Faults) -> Settings:
@@ -28,4 +26,4 @@ def read_settings(raw: Any, faults: Faults) -> Settings:
     fields = WORKSPACE.check(raw, (), faults)
     tables = raw.get("presets", {}) if isinstance(raw, dict) else None
     presets = Presets(tables if isinstance(tables, dict) else None, faults)
-    return Settings(presets=presets) if faults.found else Settings(**{**fields, "presets": presets})
+    return Settings(presets) if faults.found else Settings(presets, **fields)

@@ -14,8 +14,8 @@ graph.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from vxwatch.graph.order import ordered
 from vxwatch.graph.room import Claims, Room
@@ -26,8 +26,7 @@ Continue = Literal["never", "deps-ok", "always"]
 """After a failure: start nothing more; go on with what does not depend on it; go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(NamedTuple):
     """What the tasks of a pass cost.
 
     `seconds` is how long they take, `usual` how long those that it leaves out; `claims` is what
@@ -35,10 +34,10 @@ class Costs:
     `capacity` leaves out is not counted. `servers` wait more than they compute.
     """
 
-    seconds: Mapping[TaskId, float] = field(default_factory=dict)
+    seconds: Mapping[TaskId, float] = MappingProxyType({})
     usual: float = 1.0
-    claims: Mapping[TaskId, Claims] = field(default_factory=dict)
-    capacity: Claims = field(default_factory=dict)
+    claims: Mapping[TaskId, Claims] = MappingProxyType({})
+    capacity: Claims = MappingProxyType({})
     servers: frozenset[TaskId] = frozenset()
 
 

@@ -5,7 +5,7 @@ import json
 import marshal
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from vxwatch.process.kin import MARK
@@ -21,8 +21,7 @@ INFO_FD, STATUS_FD = 3, 4
 Stdin = Literal["null", "held", "inherited", "terminal"]
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """What to start. `env` is complete but for VX_TREE, which `launch` adds.
 
     `argv[0]` is an absolute path. `fds`: number in the child -> our descriptor, of which the child gets a copy. `stdin`: null,
@@ -37,7 +36,7 @@ class Launch:
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
-    fds: Mapping[int, int] = field(default_factory=dict)
+    fds: Mapping[int, int] = MappingProxyType({})
     stdin: Stdin = "null"
     owner: tuple[int, int] | None = None
     boxed: bool = False

@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from vxwatch.workspace.git import Ignores
 
 
-@dataclass(slots=True)
 class Memory:
     """What the session knows about its tasks.
 
@@ -56,10 +54,11 @@ class Memory:
     used the work of such a one: what they made belongs to no key.
     """
 
-    outcomes: "dict[TaskId, Outcome]" = field(default_factory=dict)
-    broken: "set[TaskId]" = field(default_factory=set)
-    settled: "dict[TaskId, str]" = field(default_factory=dict)
-    overtaken: "set[TaskId]" = field(default_factory=set)
+    def __init__(self) -> None:
+        self.outcomes: dict[TaskId, Outcome] = {}
+        self.broken: set[TaskId] = set()
+        self.settled: dict[TaskId, str] = {}
+        self.overtaken: set[TaskId] = set()
 
     def record(self, outcome: Outcome) -> None:
         """Remember how a task ended; `kept` and `fresh` say that the earlier outcome stands."""

@@ -129,7 +129,7 @@ def _settings(evaluation: Evaluation) -> tuple[Document | None, Settings]:
     documents = [document for document in found if document]
     if not documents:
         is_broken = any(os.path.lexists(f"{reader.root}/{name}") for name in _SETTINGS)
-        return None, Settings(presets=Presets(None, Faults())) if is_broken else Settings()
+        return None, Settings(Presets(None if is_broken else {}, Faults()))
     document, *others = documents
     if others:
         _refuse_second(reader, others[0], f"{SETTINGS} configures this workspace too")
