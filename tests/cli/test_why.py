@@ -108,6 +108,15 @@ def test_what_runs_each_time_says_so(two: Workspace) -> None:
     assert why(two, "on-loose")[0] == f"w#on-loose would run: {reason}"
 
 
+def test_files_that_only_a_watch_looked_at_are_not_gone_for_a_run(two: Workspace) -> None:
+    vx = two.watch("loose")
+    vx.wait_says("^cycle 1: 1 ran")
+    assert vx.stop() == 0
+    two.vx("run", "loose")
+    always = "w#loose would run: it declares neither inputs nor outputs, so every run runs it"
+    assert why(two, "loose") == [always, "nothing moved since run 2", "run 2: ran"]
+
+
 def test_arguments_count(two: Workspace) -> None:
     two.vx("run", "lib", "--", "lib/a")
     assert why(two, "lib", "--", "lib/a")[0] == "w#lib is fresh"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from vxwatch.cache.difference import Moved, difference, direct_difference
 from vxwatch.cache.key import task_key
-from vxwatch.model import Task
+from vxwatch.model import Globs, Task
 
 KNOWN: dict[str, dict[str, str]] = {
     "lib1": {"file:lib/a": "1", "task": "lib#build"},
@@ -63,6 +63,19 @@ def test_a_variable_that_is_declared_but_unset_is_no_variable_that_was_set() -> 
     assert moved({}, {"env:MODE": "unset"}) == (Moved("env", "MODE", "changed"),)
 
 
+def test_files_are_told_apart_only_where_they_were_looked_at() -> None:
+    task = Task("app", "build", "make")
+    run = task_key(task, files={}, upstream={}, environ={}).components
+    watch = task_key(task, files={"a": "1"}, upstream={}, environ={}).components
+    later = task_key(task, files={"a": "2"}, upstream={}, environ={}).components
+    assert moved(watch, run) == moved(run, watch) == ()
+    assert moved(watch, later) == (Moved("file", "a", "changed"),)
+    saved = Task("app", "build", "make", outputs=Globs(("dist/**",)))
+    none = task_key(saved, files={}, upstream={}, environ={}).components
+    some = task_key(saved, files={"a": "1"}, upstream={}, environ={}).components
+    assert moved(none, some) == (Moved("file", "a", "added"),)
+
+
 names = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
 
 
@@ -70,7 +83,7 @@ names = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
 def test_nothing_differs_where_keys_are_equal_and_something_where_not(
     files: dict[str, str], others: dict[str, str], set_: dict[str, str], reset: dict[str, str]
 ) -> None:
-    task = Task("app", "build", "make", input_env=("a", "b", "c"))
+    task = Task("app", "build", "make", input_env=("a", "b", "c"), inputs=Globs(("*",)))
     one = task_key(task, files=files, upstream={}, environ=set_)
     two = task_key(task, files=others, upstream={}, environ=reset)
     assert (one.hex == two.hex) == (moved(one.components, two.components) == ())

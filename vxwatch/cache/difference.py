@@ -18,6 +18,7 @@ Components = Mapping[str, str]
 Known = Callable[[str], Components | None]
 """Gives what a key was made of, None where nobody knows."""
 
+_OF_FILES = ("file:", "config:inputs", "config:outputs")
 _RANKS = ("schema", "config", "arguments", "env", "runtime", "file", "upstream")
 
 
@@ -57,14 +58,20 @@ def _sorted(found: Iterable[Moved]) -> tuple[Moved, ...]:
 
 
 def _differing(before: Components, now: Components) -> Iterator[tuple[str, Moved]]:
+    unseen = _unseen(before) or _unseen(now)
     for fact in sorted(before.keys() | now.keys()):
         old, new = before.get(fact), now.get(fact)
         kind, _, name = fact.partition(":")
-        if old == new or kind not in _RANKS:
+        if old == new or kind not in _RANKS or (unseen and kind == "file"):
             continue
         if kind == "env":
             old, new = _set(old), _set(new)
         yield fact, Moved(kind, name, _way(old, new))
+
+
+def _unseen(components: Components) -> bool:
+    """Whether no file may have been looked at: the task declares none, and it was no watch."""
+    return not any(fact.startswith(_OF_FILES) for fact in components)
 
 
 def _roots(task: TaskId, old: str, new: str, known: Known) -> tuple[Moved, ...]:
