@@ -84,6 +84,11 @@ def test_directories_that_were_only_looked_at_are_granted_unless_they_lead_to_a_
     assert learned(*done, disk=disk) == ['read = ["empty", "src/a"]']
 
 
+def test_what_vx_keeps_for_itself_is_never_granted() -> None:
+    done = (*read("a", ".vx", ".vx/x"), Attempt("read", f"{ROOT}/.vx", "openat", ""))
+    assert learned(*done, disk=["a", ".vx/cache/b", f"{ROOT}/.vx/c"]) == ['read = ["a"]']
+
+
 def test_a_project_of_which_many_entries_are_read_is_granted_as_a_whole() -> None:
     names = [f"{i}.json" for i in range(13)]
     base = Attempt("read", f"{ROOT}/base.json", "openat", "")

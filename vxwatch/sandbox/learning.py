@@ -15,6 +15,7 @@ from vxwatch.model import Sandbox
 from vxwatch.sandbox.advice import key, sentence, toml
 from vxwatch.sandbox.findings import MADE, Look, Scene, judge_each
 from vxwatch.sandbox.paths import inside
+from vxwatch.sandbox.protected import OWN
 from vxwatch.sandbox.tracelog import Attempt
 
 _MOST_ENTRIES = 12
@@ -135,6 +136,8 @@ def _reads(names: AbstractSet[str], writes: Iterable[str], disk: Disk) -> list[s
         grants = {".", *(name for name in grants if name.startswith((".", "~", "/")))}
     for name in sorted(directories):
         known = {*grants, *written}
+        if posixpath.basename(name) == OWN:
+            continue  # whoever lists the project sees it, and nobody needs what is in it
         if name.strip("./") and not any(inside(name, at) or inside(at, name) for at in known):
             grants.add(name)
     return sorted(grants, key=_order)
