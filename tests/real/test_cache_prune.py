@@ -133,7 +133,9 @@ def test_a_history_tells_what_ran_and_of_what(store: Store, clock: Clock) -> Non
     assert (last.command, last.seconds, last.signal, first.signal) == ("vx run build", 2.0, None, 2)
     assert history.runs(store, "/other") == []
     assert [result.status for result in history.results(store, middle.id)] == ["ran"]
-    found = history.last_result(store, "/w", "app#build", before=history.results(store, middle.id)[0].place)
+    found = history.last_result(
+        store, "/w", "app#build", before=history.results(store, middle.id)[0].place
+    )
     assert found is not None
     number, before = found
     assert (number, before.status, before.key) == (first.id, "failed", "k1")

@@ -57,7 +57,7 @@ def attacker(site: Site, request: pytest.FixtureRequest) -> Attacker:
 
 def attempts(place: str) -> dict[str, str]:
     """Each way on each name in this directory of the project."""
-    ways = {}
+    ways: dict[str, str] = {}
     for names, on in ((FILES, ON_FILES), (DIRECTORIES, ON_DIRECTORIES)):
         for name in names:
             path = os.path.join(place, name)
