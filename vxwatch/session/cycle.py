@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Cycle:
-    """`await Cycle(...).run()`, once."""
+    """`await Cycle(...).run()`, once, then `end()`."""
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class Cycle:
         self._executing: dict[TaskId, asyncio.Task[Any]] = {}
         self._stale: dict[TaskId, str] = {}
         self._outdated: set[TaskId] = set()
+        self._moving = False
+        self._began_at, self._seconds = 0, 0.0
 
     def overtake(self, tasks: "Collection[TaskId]") -> None:
         """The inputs of these tasks moved just now: what runs of them builds from neither state."""
@@ -115,10 +117,10 @@ class Cycle:
         task = self._session.workspace.task(task_id)
         return next((path for path in sorted(paths) if self._takes(task, path)), "")
 
-    async def run(self) -> CycleEnded:
+    async def run(self) -> None:
         """Bring every pending task up to date, or say what stood in the way."""
         session = self._session
-        begun, started = asyncio.get_running_loop().time(), time.time_ns()
+        begun, self._began_at = asyncio.get_running_loop().time(), time.time_ns()
         graph, options = session.plan.graph, session.options
         session.emit(CycleStarted(self._number, self._paths, tuple(self._pending)))
         broken, costs = session.memory.broken, session.means.costs(self._pending, self._limit)
@@ -134,10 +136,7 @@ class Cycle:
                 outcome = await self._ended.get()
                 if outcome is not None:
                     self._skip(schedule.finish(outcome.task, ok=outcome.ok))
-        ended = self._result(asyncio.get_running_loop().time() - begun)
-        if session.options.verb == "watch":
-            session.caching.cycle(ended.number, started, ended.seconds, ended.paths)
-        return ended
+        self._seconds = asyncio.get_running_loop().time() - begun
 
     async def _one(self, task: "Task") -> None:
         self._begin(task)
@@ -242,10 +241,16 @@ class Cycle:
         for task_id, blocker in skipped.items():
             self._note(Outcome(task_id, "skipped", blocked_by=blocker), time.time_ns())
 
-    def _result(self, seconds: float) -> CycleEnded:
+    def end(self) -> CycleEnded:
+        """Say what came of it, when it has run.
+
+        Apart, because what is saved upon that is no work of its tasks.
+        """
         outcomes = tuple(self._outcomes.values())
         moved = sum(1 for outcome in outcomes if outcome.status not in ("fresh", "kept"))
         kept = self._session.plan.commands - moved
-        ended = CycleEnded(self._number, outcomes, kept, seconds, self._paths)
+        ended = CycleEnded(self._number, outcomes, kept, self._seconds, self._paths)
         self._session.emit(ended)
         return ended
+        if self._session.options.verb == "watch":
+            self._session.caching.cycle(self._number, self._began_at, self._seconds, self._paths)

@@ -27,7 +27,9 @@ async def run(session: "Session") -> None:
             session.settle(Outcome(task, "fresh"))
     done = plan.left_out | fresh
     running = [task for task in plan.graph.order if task not in done]
-    ended = await Cycle(session, 1, running, ()).run()
+    cycle = Cycle(session, 1, running, ())
+    await cycle.run()
+    ended = cycle.end()
     held = [task for task in session.plan.requested if task in session.plan.servers]
     if not all(outcome.ok for outcome in ended.outcomes):
         return

@@ -235,6 +235,7 @@ class Watch:
         self._session.index.mark()
         with self._feed.cycle():
             await race(cycle.run(), self._look_on(cycle))
+        cycle.end()
 
     async def _look_on(self, cycle: Cycle) -> None:
         """Have a cycle take in what changes while it runs.
