@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -42,7 +43,33 @@ def test_a_run_loads_no_watcher_and_no_screen(ws: Workspace) -> None:
     ws.task("build", "true", inputs=["src/**"])
     loaded = _loaded(ws, "run", "build")
     assert "asyncio" in loaded
-    assert loaded & {"rich", "watchfiles", "psutil", "anyio", "yaml"} == set()
+    assert loaded & {"rich", "watchfiles", "psutil", "anyio", "yaml", "click", "_ssl"} == set()
+
+
+def test_a_run_without_a_sandbox_loads_none(ws: Workspace) -> None:
+    ws.task("build", "true")
+    loaded = _loaded(ws, "run", "build")
+    of_boxes = {name for name in loaded if name.startswith("vxwatch.sandbox.")}
+    assert of_boxes == {"vxwatch.sandbox.runtime"}
+    assert loaded & {"vxwatch.session.servers", "vxwatch.session.learning", "dataclasses"} == set()
+
+
+def test_garbage_is_collected_once_all_is_loaded(ws: Workspace) -> None:
+    ws.task("build", "true")
+    code = (
+        "import gc, sys; from vxwatch.cli import main; sys.argv = ['vx', 'run', 'build']\n"
+        "try: main()\n"
+        "finally: print(gc.isenabled(), gc.get_freeze_count() > 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ws.path,
+        env=ws.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "True True"
 
 
 MACHINERY = {"asyncio", "psutil", "watchfiles", "anyio", "yaml", "wcmatch", "concurrent"}

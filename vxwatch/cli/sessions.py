@@ -1,5 +1,6 @@
 """`vx run` and `vx watch` at the edge: environment, signals, output, exit code."""
 
+import gc
 import os
 import signal
 import sys
@@ -48,7 +49,7 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
             code = _nothing_to_do(plan, options, known) if verb == "run" else None
             if code is not None:
                 return code
-            _load_asyncio()
+            _get_ready()
             from vxwatch.cli.live import live
 
             return live(plan, options, known, heeded, early)
@@ -58,13 +59,18 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         answer(heeded, signal.SIG_IGN)
 
 
-def _load_asyncio() -> None:
-    """Without ssl, which it loads if it can: nothing here uses that, and it takes as long again."""
+def _get_ready() -> None:
+    """Load what a session that may run something is made of, and collect garbage from then on."""
+    # It loads ssl if it can: nothing here uses that, and it takes as long as the rest of it.
     if "ssl" not in sys.modules:
         sys.modules["ssl"] = None  # type: ignore[assignment]
         import asyncio  # noqa: F401
 
         del sys.modules["ssl"]
+    import vxwatch.cli.live  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
 
 
 def _instead(plan: Plan, options: Options, given: Mapping[str, Any]) -> int:
@@ -86,7 +92,7 @@ def _reported(
     """A run about which something is written at its end; it goes the long way in any case."""
     from vxwatch.cli import reports
 
-    _load_asyncio()
+    _get_ready()
     from vxwatch.cli.live import live
 
     record = reports.record(given)

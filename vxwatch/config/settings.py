@@ -26,4 +26,4 @@ def read_settings(raw: Any, faults: Faults) -> Settings:
     fields = WORKSPACE.check(raw, (), faults)
     tables = raw.get("presets", {}) if isinstance(raw, dict) else None
     presets = Presets(tables if isinstance(tables, dict) else None, faults)
-    return Settings(**{**({} if faults.found else fields), "presets": presets})
+    return Settings(presets) if faults.found else Settings(**{**fields, "presets": presets})

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
@@ -48,16 +47,16 @@ _CONTROLS = r"[^\n\r]*\r(?!\n)|[\x00-\x08\x0b-\x1f\x7f]"
 """What a terminal would have overwritten, and what it would not have shown."""
 
 
-@dataclass(slots=True)
 class _Site:
     """The pages of one server. `fresh`: it was not ready yet; `stale`: they are older than the rest."""
 
-    bridge: "ReloadingBridge"
-    version: str
-    fresh: bool = True
-    stale: bool = False
-    servers: bool = False
-    told: bytes = b""
+    def __init__(self, bridge: "ReloadingBridge", version: str) -> None:
+        self.bridge = bridge
+        self.version = version
+        self.fresh = True
+        self.stale = False
+        self.servers = False
+        self.told = b""
 
 
 class Reloads:
