@@ -1,5 +1,8 @@
 """An edit during a run: what builds from what is gone starts anew at once, all else goes on."""
 
+import json
+import os
+
 import pytest
 
 from tests.harness.workspace import Workspace, get
@@ -175,3 +178,99 @@ def test_who_saves_again_and_again_sees_the_last_state_built(ws: Workspace) -> N
     assert ws.read("out") == "11"
     assert vx.stop() == 0
     ws.nothing_left()
+
+
+def test_a_run_that_waited_for_its_turn_is_not_saved_for_what_it_was_to_build(
+    ws: Workspace,
+) -> None:
+    ws.write("a", "1")
+    ws.task("lib", f"cat a > lib; {_slow('lib', 'a')}", inputs=["a"], outputs=["lib"])
+    command = 'echo app >> "$LOGS/app"; cp lib app; until [ -e "$LOGS/end" ]; do sleep 0.02; done'
+    ws.task("app", command, inputs=["x"], outputs=["app"], after=["lib"])
+    _go(ws)
+    assert ws.vx("run", "lib").code == 0
+    other = ws.start("run", "app")
+    ws.wait_runs("app", 1)
+    vx = ws.watch("app")
+    vx.wait_says("app waits since .*: another vx is at it")
+    os.unlink(f"{ws.logs}/go")
+    ws.write("a", "2")
+    _wait_log(ws, "lib", "1", "2")
+    # It gets its turn while what it depends on is half-way to the next state.
+    other.stop()
+    ws.settle()
+    assert ws.runs("app") == 1, "it began in the midst of things"
+    with open(f"{ws.logs}/end", "w"):
+        pass
+    _go(ws)
+    vx.wait_says("^cycle 1: 2 ran, 0 failed")
+    assert ws.read("app") == "2"
+    assert vx.stop() == 0
+    ws.write("a", "1")
+    assert ws.vx("run", "app").code == 0
+    assert ws.read("app") == "1"
+
+
+def test_a_task_that_waits_for_room_is_saved_for_what_is_there_when_it_begins(
+    ws: Workspace,
+) -> None:
+    ws.write("a", "1")
+    ws.write("b", "1")
+    # It has no inputs, so a change of `a` waits for it; and what takes long begins first.
+    ws.task("any", f"{_slow('any', 'b')}; [ $(cat b) = 2 ] || sleep 1")
+    ws.task("lib", f"cp a lib; {_slow('lib', 'a')}", inputs=["a", "b"], outputs=["lib"])
+    port = ws.port()
+    ws.server("web", ws.serve("web", port), ready_line="READY", after=["lib"])
+    _go(ws)
+    vx = ws.watch("any", "web", "--concurrency=1")
+    vx.wait_says("^cycle 1: ")
+    os.unlink(f"{ws.logs}/go")
+    ws.write("b", "2")
+    _wait_log(ws, "any", "1", "2")
+    # It looks at the keys of all that it depends on.
+    assert ws.vx("restart", "web").code == 0
+    ws.write("a", "2")
+    ws.settle()
+    _wait_log(ws, "lib", "1")
+    _go(ws)
+    ws.wait(lambda: ws.holds("lib", "2"), "the last state is built")
+    ws.settle()
+    ws.write("a", "1")
+    ws.wait(lambda: ws.holds("lib", "1"), "what was built before is there again")
+    ws.settle()
+    assert ws.read("lib") == "1"
+    assert vx.stop() == 0
+
+
+def test_a_failure_amid_a_change_of_what_it_uses_is_no_news(ws: Workspace) -> None:
+    ws.write("vx.workspace.toml", 'members = ["packages/*"]\n')
+    ws.write(".gitignore", "out\n")
+    ws.write("packages/lib/a", "1")
+    lib = f"cat a > out; {_slow('lib', 'a')}"
+    cached = 'cache = { inputs = ["a"], outputs = ["out"] }'
+    ws.write("packages/lib/vx.toml", _table("build", lib, ws, cached))
+    test = f"{_slow('test', '../lib/out')}; cmp ../lib/out ../lib/b || exit 3"
+    after = 'depends_on = ["lib#build"]'
+    ws.write("packages/app/vx.toml", _table("test", test.replace("/go", "/end"), ws, after))
+    _go(ws)
+    vx = ws.watch("test", "--all")
+    _wait_log(ws, "test", "1")
+    os.unlink(f"{ws.logs}/go")
+    ws.write("packages/lib/a", "2")
+    _wait_log(ws, "lib", "1", "2")
+    # It has no inputs and so runs to its end, over a library that is half-way.
+    with open(f"{ws.logs}/end", "w"):
+        pass
+    vx.wait_says("^restarting app#test: what it depends on changed while it ran")
+    ws.write("packages/lib/b", "2")
+    _go(ws)
+    vx.wait_says("^cycle 1: 2 ran, 0 failed")
+    assert not vx.says("app#test failed")
+    _wait_log(ws, "test", "1", "2")
+    assert vx.stop() == 0
+
+
+def _table(name: str, command: str, ws: Workspace, *fields: str) -> str:
+    env = f"env.set.LOGS = {json.dumps(ws.logs)}"
+    lines = [f"[tasks.{name}]", f"command = {json.dumps(command)}", env, *fields]
+    return "\n".join(lines) + "\n"

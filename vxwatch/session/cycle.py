@@ -53,7 +53,11 @@ class Cycle:
         self._began_at, self._seconds = 0, 0.0
 
     def overtake(self, tasks: "Collection[TaskId]") -> None:
-        """The inputs of these tasks moved just now: what runs of them builds from neither state."""
+        """The inputs of these tasks moved just now: what runs of them builds from neither state.
+
+        Of what has not begun a key may have been made already, for one that folds it.
+        """
+        self._moving = True
         self._session.memory.overtaken |= self._running.intersection(tasks)
 
     def takes(self, tasks: "Collection[TaskId]", uncached: "Collection[TaskId]") -> bool:
@@ -150,15 +154,15 @@ class Cycle:
             self._running.discard(task.id)
         if task.id in self._stale:
             self._session.emit(TaskRestarted(task.id, self._stale.pop(task.id)))
-        else:
+        elif outcome.status != "aborted" or task.id not in self._outdated:
             self._note(outcome, started)
         self._ended.put_nowait(outcome)
 
     def _begin(self, task: "Task") -> None:
         self._running.add(task.id)
         self._started.add(task.id)
-        if task.id in self._outdated:
-            self._outdated.discard(task.id)
+        self._outdated.discard(task.id)
+        if self._moving:
             self._session.keys.forget([task.id])
         self._session.begun.add(task.id)
         overtaken = self._session.memory.overtaken
@@ -190,12 +194,17 @@ class Cycle:
         outcome = await session.caching.settle(task, self._execute, self._moved)
         if outcome.status not in ("fresh", "restored"):
             session.keys.ran(task.id)
+            if not outcome.ok and task.id in self._outdated:
+                # It failed amid a change, and runs once more: nobody is to look into that.
+                self._stale.setdefault(task.id, "")
         if outcome.ok and task.id not in session.memory.overtaken:
             session.memory.settled[task.id] = key
         return outcome
 
     async def _execute(self, task: "Task") -> Outcome:
-        """Run the task to its end, or until it is stale."""
+        """Run the task to its end, or until it is stale; not at all where it is already."""
+        if task.id in self._outdated:
+            return Outcome(task.id, "aborted")
         job = asyncio.current_task()
         assert job is not None
         self._executing[task.id] = job
@@ -251,6 +260,6 @@ class Cycle:
         kept = self._session.plan.commands - moved
         ended = CycleEnded(self._number, outcomes, kept, self._seconds, self._paths)
         self._session.emit(ended)
-        return ended
         if self._session.options.verb == "watch":
             self._session.caching.cycle(self._number, self._began_at, self._seconds, self._paths)
+        return ended
