@@ -40,6 +40,7 @@ REFUSED = Trial(
         ),
         (replace(REFUSED, in_container=True), "container", "seccomp=unconfined"),
         (replace(REFUSED, filtered=True), "system call filter", "seccomp=unconfined"),
+        (replace(REFUSED, chrooted=True, as_root=True), "in a chroot", "systemd-nspawn"),
         (
             replace(REFUSED, user_namespace=True, weaker=True),
             "the sandbox or container that vx runs in lets nothing mount a /proc",

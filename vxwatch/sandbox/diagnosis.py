@@ -50,7 +50,7 @@ class Trial:
     `message` is what bubblewrap said. `user_namespace` and `own_proc` say whether a smaller box
     could be made: with nothing but a user namespace, and with a /proc of its own as well;
     `weaker` whether the box could be made that needs no such /proc. `filtered`: a filter around
-    vx judges its system calls.
+    vx judges its system calls. `chrooted`: its root is no mount.
     """
 
     message: str
@@ -61,6 +61,7 @@ class Trial:
     as_root: bool
     weaker: bool = False
     filtered: bool = False
+    chrooted: bool = False
 
 
 def missing(programs: Iterable[str], systems: Iterable[str]) -> Verdict:
@@ -134,6 +135,13 @@ def _refused(trial: Trial) -> Verdict:
             False,
             "what is around vx took from root the right to make user namespaces (CAP_SETFCAP)",
             "run vx there as another user than root, or outside of it",
+        )
+    if trial.chrooted:
+        return Verdict(
+            False,
+            "the kernel lets nothing in a chroot make user namespaces",
+            "enter that system as a container does (`systemd-nspawn -D DIRECTORY`), "
+            "or run vx outside of it",
         )
     if trial.in_container or trial.filtered:
         who = "this container" if trial.in_container else "a system call filter around vx"

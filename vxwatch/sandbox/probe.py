@@ -113,6 +113,7 @@ def _explain(bwrap: str, message: str, environ: Mapping[str, str], *, weaker: bo
             as_root=os.geteuid() == 0,
             weaker=weaker,
             filtered=_filtered(),
+            chrooted=_chrooted(),
         )
     )
 
@@ -121,6 +122,15 @@ def _filtered() -> bool:
     """Whether somebody put this very process behind a system call filter."""
     with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
         return any(line.split() == ["Seccomp:", "2"] for line in status)
+
+
+def _chrooted() -> bool:
+    """Whether nothing is mounted at what this process sees as the root."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+            return not any(line.split()[4] == "/" for line in mounts)
+    except OSError:
+        return False
 
 
 def _setting(name: str) -> str:
