@@ -54,7 +54,9 @@ def live(
             from vxwatch.session.board import Board
 
             emit = board = Board(emit, time.monotonic)
-        session = Session(plan, options, emit, os.environ, masker, known)
+        # Plain values: `os.environ` decodes all of them for each task.
+        environ = dict(os.environ)
+        session = Session(plan, options, emit, environ, masker, known)
         with asyncio.Runner(loop_factory=Loop) as runner:
             code, stopped = runner.run(_session(session, heeded, early, board))
         if not stopped:

@@ -39,7 +39,10 @@ def task_environment(
     PATH, whoever set that. `tmpdir` (absolute), where given, is TMPDIR. VX_TASK and
     VX_WORKSPACE are vx's own and cannot be set by a task.
     """
-    environment = {name: value for name, value in base.items() if _is_passed(name, task)}
+    passed = ALWAYS_PASSED.union(task.env_pass, task.env_secret)
+    environment = {
+        name: value for name, value in base.items() if name in passed or name.startswith("LC_")
+    }
     if tmpdir is not None:
         environment["TMPDIR"] = tmpdir
     environment.update(task.env_set)
@@ -53,14 +56,6 @@ def task_environment(
 def secret_values(base: Mapping[str, str], workspace: Workspace) -> dict[str, bytes]:
     """The value of each variable that is set and that a task of the workspace declares as a secret."""
     return {name: os.fsencode(base[name]) for name in sorted(workspace.secrets) if name in base}
-
-
-def _is_passed(name: str, task: Task) -> bool:
-    return (
-        name in ALWAYS_PASSED
-        or name.startswith("LC_")
-        or name in (*task.env_pass, *task.env_secret)
-    )
 
 
 def _tool_directories(task: Task, workspace: Workspace) -> list[str]:
