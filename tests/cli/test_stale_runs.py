@@ -270,6 +270,32 @@ def test_a_failure_amid_a_change_of_what_it_uses_is_no_news(ws: Workspace) -> No
     assert vx.stop() == 0
 
 
+@pytest.mark.parametrize("verb", ["run", "watch --debounce=2s"])
+def test_what_changes_and_changes_back_while_it_runs_is_not_saved(ws: Workspace, verb: str) -> None:
+    ws.write("a", "1")
+    wait = 'echo {0} >> "$LOGS/one"; until [ -e "$LOGS/{0}" ]; do sleep 0.01; done'
+    command = f"{wait.format('ready')}; cp a out; {wait.format('seen')}"
+    ws.task("one", command, inputs=["a"], outputs=["out"])
+    vx = ws.start(*verb.split(), "one")
+    ws.wait_runs("one", 1)
+    ws.write("a", "2")
+    with open(f"{ws.logs}/ready", "w"):
+        pass
+    ws.wait_runs("one", 2)
+    assert ws.read("out") == "2"
+    ws.write("a", "1")
+    with open(f"{ws.logs}/seen", "w"):
+        pass
+    if verb == "run":
+        vx.wait_says("note: .*#one is not saved: a changed while it ran")
+        assert vx.ended() == 0
+    else:
+        vx.wait_says("^cycle 1: 1 ran")
+        assert vx.stop() == 0
+    assert ws.vx("run", "one").code == 0
+    assert ws.read("out") == "1"
+
+
 def _table(name: str, command: str, ws: Workspace, *fields: str) -> str:
     env = f"env.set.LOGS = {json.dumps(ws.logs)}"
     lines = [f"[tasks.{name}]", f"command = {json.dumps(command)}", env, *fields]

@@ -146,6 +146,20 @@ class FileIndex:
         unknown = (path for path in LOCKFILES if path not in self._record)
         return not any(os.path.lexists(f"{self._root}/{path}") for path in unknown)
 
+    def rewritten(self, task_id: TaskId, since: int) -> str | None:
+        """A file that the task takes and that was written after `since`, whatever it holds.
+
+        `since` is a time of the wall clock, in nanoseconds. What changed and changed back looks
+        like what it was, but may have been read meanwhile.
+        """
+        for path in sorted(self._selected.get(task_id, ())):
+            try:
+                if os.lstat(f"{self._root}/{path}").st_ctime_ns > since:
+                    return path
+            except OSError:
+                return path
+        return None
+
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.
 

@@ -50,6 +50,7 @@ class Cycle:
         self._stale: dict[TaskId, str] = {}
         self._outdated: set[TaskId] = set()
         self._moving = False
+        self._begun_at: dict[TaskId, int] = {}
         self._began_at, self._seconds = 0, 0.0
 
     def overtake(self, tasks: "Collection[TaskId]") -> None:
@@ -208,6 +209,7 @@ class Cycle:
         job = asyncio.current_task()
         assert job is not None
         self._executing[task.id] = job
+        self._begun_at[task.id] = time.time_ns()
         try:
             return await execute(self._session, task)
         except asyncio.CancelledError:
@@ -219,19 +221,23 @@ class Cycle:
             del self._executing[task.id]
 
     def _moved(self, task: "Task") -> str | None:
-        """Look at the task's inputs once more; one that changed while it ran, if any did."""
+        """Look at the task's inputs once more; one that changed while it ran, if any did.
+
+        One that is as it was may have changed and changed back.
+        """
         session = self._session
-        if session.index.stands(task.id):
+        rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
+        if rewritten is None and session.index.stands(task.id):
             return None
         own, wide = session.affected.roots(task.id)
         changed = session.index.refresh({*own, *wide, *LOCKFILES})
         if not changed:
-            return None
+            return rewritten
         touched = session.affected.touched(changed, session.index.ignored)
         self.overtake(touched.inputs | touched.uncached | touched.restarts)
         session.found(changed)
         if task.id not in session.memory.overtaken:
-            return None
+            return rewritten
         return next((path for path in sorted(changed) if self._takes(task, path)), "an input")
 
     def _takes(self, task: "Task", path: str) -> bool:
