@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import workspace
 
-COMMANDS = {"build": workspace.BUILD, "test": "true", "lint": "true"}
+OTHERS = {"test": "true", "lint": "true"}
 Depends = Mapping[str, Sequence[str]]
 
 
-def nx(root: str, depends: Depends) -> None:
+def nx(root: str, depends: Depends, build: str = workspace.BUILD) -> None:
     """Targets of every package, with defaults at the root."""
     inputs = ["{projectRoot}/src/**/*", "{projectRoot}/package.json"]
     with_below = ["default", "^default"]
@@ -40,7 +40,7 @@ def nx(root: str, depends: Depends) -> None:
     for name, names in depends.items():
         targets = {
             task: {"command": command, "options": {"cwd": "{projectRoot}"}}
-            for task, command in COMMANDS.items()
+            for task, command in {"build": build, **OTHERS}.items()
         }
         project = {"name": name, "root": f"packages/{name}", "implicitDependencies": [*names]}
         _json(f"{root}/packages/{name}/project.json", project | {"targets": targets})
@@ -67,30 +67,30 @@ def moon(root: str, depends: Depends) -> None:
         workspace.write(f"{root}/packages/{name}/moon.yml", f"language: 'bash'\n{below}")
 
 
-def wireit(root: str, depends: Depends) -> None:
+def wireit(root: str, depends: Depends, build: str = workspace.BUILD) -> None:
     """Scripts that wireit runs, and scripts at the root that depend on all of them."""
     files = workspace.INPUTS
     for name, names in depends.items():
         tasks = {
             "build": {
-                "command": COMMANDS["build"],
+                "command": build,
                 "dependencies": [f"../{one}:build" for one in names],
                 "files": files,
                 "output": ["dist/**"],
             },
             "test": {
-                "command": COMMANDS["test"],
+                "command": OTHERS["test"],
                 "dependencies": ["build"],
                 "files": files,
                 "output": [],
             },
-            "lint": {"command": COMMANDS["lint"], "files": files, "output": []},
+            "lint": {"command": OTHERS["lint"], "files": files, "output": []},
         }
         scripts = dict.fromkeys(tasks, "wireit")
         _edit(f"{root}/packages/{name}/package.json", {"scripts": scripts, "wireit": tasks})
     all_of = {
         task: {"dependencies": [f"./packages/{name}:{task}" for name in depends]}
-        for task in COMMANDS
+        for task in ("build", *OTHERS)
     }
     both = {"dependencies": ["build", "test"]}
     every = {"dependencies": ["build", "test", "lint"]}

@@ -18,8 +18,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+import configs
 import measure
 import tools
 import workspace
@@ -28,7 +30,11 @@ if TYPE_CHECKING:
     import subprocess
 
 FLOOR, OURS = "inotifywait", "vx"
-TOOLS = (FLOOR, "nodemon", "entr", "watchfiles", OURS, "vx sandboxed", "turbo", "turbo without npm")
+TOOLS = (
+    *(FLOOR, "nodemon", "entr", "watchfiles", OURS, "vx sandboxed"),
+    *("turbo", "turbo without npm", "nx", "wireit"),
+)
+CONFIGURE = {"nx": configs.nx, "wireit": configs.wireit}
 UNSEEN = 5.0
 """Seconds that an edit gets to start something before the next tool has its turn."""
 PATIENCE = 300.0
@@ -102,7 +108,11 @@ def prepare(directory: str, name: str, packages: int, pipe: str) -> Tool | None:
     tag = name.replace(" ", "-")
     report = f"read -r _ edit < src/m0.js; echo {tag} $edit > {pipe}; {workspace.BUILD}"
     grants = [os.path.dirname(pipe) + "/"] if name == "vx sandboxed" else None
-    made = workspace.make(f"{directory}/{tag}", packages, report, grants)
+    more = CONFIGURE.get(word)
+    configure = partial(more, build=report) if more else None
+    made = workspace.make(f"{directory}/{tag}", packages, report, grants, configure=configure)
+    if more:
+        os.symlink(f"{tools.HOME}/node_modules", f"{made.root}/node_modules")
     path = os.environ["PATH"]
     if name == "turbo without npm":
         # Stands in for `npm run build`, whose start is Node's and not turbo's.
@@ -115,21 +125,18 @@ def prepare(directory: str, name: str, packages: int, pipe: str) -> Tool | None:
 def command_line(tool: str, program: str, task: str, made: workspace.Made) -> list[str]:
     """How a tool is told to watch every package; those without a graph run one task for all."""
     sources = shlex.join(made.sources)
-    match tool:
-        case "inotifywait":
-            loop = f"{program} -mqe close_write {sources} | while read -r _; do {task}; done"
-            return ["sh", "-c", loop]
-        case "entr":
-            return ["sh", "-c", f"find {sources} -type f | exec {program} -n {task}"]
-        case "nodemon":
-            watched = [f"--watch={source}" for source in made.sources]
-            return [program, "-q", *watched, "-e", "js", "--exec", task]
-        case "watchfiles":
-            return [program, task, *made.sources]
-        case "turbo":
-            return [program, "--skip-infer", "watch", "build", "test"]
-        case _:
-            return [program, "watch", "build", "test", "--all"]
+    loop = f"{program} -mqe close_write {sources} | while read -r _; do {task}; done"
+    watched = [f"--watch={source}" for source in made.sources]
+    lines = {
+        "inotifywait": ["sh", "-c", loop],
+        "entr": ["sh", "-c", f"find {sources} -type f | exec {program} -n {task}"],
+        "nodemon": [program, "-q", *watched, "-e", "js", "--exec", task],
+        "watchfiles": [program, task, *made.sources],
+        "turbo": [program, "--skip-infer", "watch", "build", "test"],
+        "nx": [program, "watch", "--all", "--", program, "run", "$NX_PROJECT_NAME:build"],
+        "wireit": ["npm", "run", "build-test", "--watch"],
+    }
+    return lines.get(tool, [program, "watch", "build", "test", "--all"])
 
 
 def _script(path: str, text: str) -> str:
@@ -147,7 +154,8 @@ def running(tools: list[Tool], starts: Starts, directory: str) -> Iterator[list[
     with contextlib.ExitStack() as stack:
         for tool in tools:
             output = f"{directory}/{tool.tag}.out"
-            process = measure.start(tool.argv, tool.made.root, output, tool.tag, PATH=tool.path)
+            env = {"PATH": tool.path, "NX_DAEMON": "true"}  # which starts none by itself as root
+            process = measure.start(tool.argv, tool.made.root, output, tool.tag, **env)
             stack.callback(measure.stop, process, tool.tag)
             if awake(tool, process, starts):
                 up.append(tool)
