@@ -217,7 +217,7 @@ def test_a_task_that_waits_for_room_is_saved_for_what_is_there_when_it_begins(
     ws.write("a", "1")
     ws.write("b", "1")
     # It has no inputs, so a change of `a` waits for it; and what takes long begins first.
-    ws.task("any", f"{_slow('any', 'b')}; [ $(cat b) = 2 ] || sleep 1")
+    ws.task("any", f"{_slow('any', 'b')}; [ $(cat b) = 2 ] || sleep 4")
     ws.task("lib", f"cp a lib; {_slow('lib', 'a')}", inputs=["a", "b"], outputs=["lib"])
     port = ws.port()
     ws.server("web", ws.serve("web", port), ready_line="READY", after=["lib"])
@@ -294,6 +294,24 @@ def test_what_changes_and_changes_back_while_it_runs_is_not_saved(ws: Workspace,
         assert vx.stop() == 0
     assert ws.vx("run", "one").code == 0
     assert ws.read("out") == "1"
+
+
+def test_what_rewrites_its_inputs_one_by_one_is_not_ended_over_and_over(ws: Workspace) -> None:
+    for name in "123456":
+        ws.write(f"src/{name}", "x")
+    ws.task(
+        "fmt",
+        'echo begin >> "$LOGS/fmt"; for f in src/*; do sleep 0.4; '
+        'grep -q tidy $f || echo tidy >> $f; done; echo end >> "$LOGS/fmt"',
+        inputs=["src/*"],
+    )
+    vx = ws.watch("fmt")
+    ws.wait(lambda: ws.lines("fmt").count("end") == 2, "a run that changes nothing", 30)
+    vx.wait_says("^cycle 2: 1 ran")
+    assert ws.lines("fmt") == ["begin", "begin", "end", "begin", "end"]
+    ws.settle()
+    assert not vx.says("^cycle 3")
+    assert vx.stop() == 0
 
 
 def _table(name: str, command: str, ws: Workspace, *fields: str) -> str:

@@ -3,7 +3,9 @@
 Nothing tells who wrote a file. A task that writes what it takes itself, or what leads to it round
 about, looks like somebody who saves often, and the cycle would take it in for ever. So the first
 time is free, and each one after that waits for twice as long, until the task was left alone for a
-while. What waits is not lost: at the end of the cycle the guard of the watch judges it. Pure.
+while. It waits from the last change on while the task runs: one that rewrites files in place, as a
+formatter does, is not ended in the midst of that over and over. What waits is not lost: at the end
+of the cycle the guard of the watch judges it. Pure.
 """
 
 from collections.abc import Iterable
@@ -25,6 +27,13 @@ class Again:
     def may(self, tasks: Iterable[TaskId], now: float) -> bool:
         """Whether all of these may be started anew now."""
         return all(now >= last + _pause(times) for times, last in map(self._seen, tasks))
+
+    def put_off(self, tasks: Iterable[TaskId], now: float) -> None:
+        """Something changes now that these take, which run: those that have to wait do so from now on."""
+        for task in tasks:
+            times, last = self._seen(task)
+            if now < last + _pause(times):
+                self._times[task] = times, now
 
     def count(self, tasks: Iterable[TaskId], now: float) -> None:
         """These are started anew now."""

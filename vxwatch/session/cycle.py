@@ -61,6 +61,11 @@ class Cycle:
         self._moving = True
         self._session.memory.overtaken |= self._running.intersection(tasks)
 
+    def put_off(self, tasks: "Collection[TaskId]") -> None:
+        """What these build from moved just now; runs that were started anew already are left alone."""
+        now = asyncio.get_running_loop().time()
+        self._again.put_off(self._running.intersection(tasks), now)
+
     def takes(self, tasks: "Collection[TaskId]", uncached: "Collection[TaskId]") -> bool:
         """Whether all of these can be taken in now, `uncached` of them by a change in their project.
 

@@ -248,8 +248,9 @@ class Watch:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY if waiting else None):
                     changed = await self._feed.glance()
-                    touched = self._reach.direct(changed)
+                    touched, tasks = self._reach.touched(changed)
                     cycle.overtake(touched.inputs | touched.uncached | touched.restarts)
+                    cycle.put_off(tasks)
                     waiting |= changed
             # What is loaded anew when the cycle has ended is all of it.
             if not self._moved and not self._broken:
