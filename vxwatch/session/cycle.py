@@ -270,7 +270,7 @@ class Cycle:
         moved = sum(1 for outcome in outcomes if outcome.status not in ("fresh", "kept"))
         kept = self._session.plan.commands - moved
         ended = CycleEnded(self._number, outcomes, kept, self._seconds, self._paths)
-        self._session.emit(ended)
         if self._session.options.verb == "watch":
             self._session.caching.cycle(self._number, self._began_at, self._seconds, self._paths)
         return ended
+        self._session.emit(ended)
