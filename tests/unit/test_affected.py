@@ -123,6 +123,13 @@ def test_without_the_server_in_the_graph_its_restart_files_are_like_others() -> 
     assert both.touched(["p/conf.ini"]).uncached == set()
 
 
+def test_what_is_saved_is_made_of_the_same_files_whatever_servers_run_beside_it() -> None:
+    saved = {"outputs": Globs(("dist/**",))}
+    space = workspace(project("p", {"build": saved, "dev": server("src/**")}))
+    for asked in (["p#build"], ["p#build", "p#dev"]):
+        assert "p#build" in Affected(space, plan(space, asked)).touched(["p/src/a"]).uncached
+
+
 @pytest.mark.parametrize(
     ("path", "takers"),
     [

@@ -6,7 +6,7 @@ One rule answers both, so that a change is seen by exactly the tasks whose keys 
   projects), its project's manifest and the workspace's lockfiles; not what it writes itself, and
   not what any task it depends on writes: that comes in by key;
 - a task without takes every file of its project that no task declares as output, but vx's own
-  config, and what only a server's `restart_on` matches;
+  config, and, where nothing of it is saved, what only a server's `restart_on` matches;
 - a server takes what its `restart_on` matches;
 - a file that git ignores is taken only where a pattern spells its name out.
 
@@ -275,7 +275,7 @@ class Affected:
             and owner.name == task.project
             and (path != owner.config or path == owner.manifest)
             and not self.writers(path)
-            and not self._only_restarts(owner, path)
+            and (task.outputs is not None or not self._only_restarts(owner, path))
         )
 
     def _only_restarts(self, owner: Project, path: str) -> bool:
