@@ -276,7 +276,8 @@ def test_what_changes_and_changes_back_while_it_runs_is_not_saved(ws: Workspace,
     wait = 'echo {0} >> "$LOGS/one"; until [ -e "$LOGS/{0}" ]; do sleep 0.01; done'
     command = f"{wait.format('ready')}; cp a out; {wait.format('seen')}"
     ws.task("one", command, inputs=["a"], outputs=["out"])
-    vx = ws.start(*verb.split(), "one")
+    ws.task("use", "cp out used", inputs=["x"], outputs=["used"], after=["one"])
+    vx = ws.start(*verb.split(), "use")
     ws.wait_runs("one", 1)
     ws.write("a", "2")
     with open(f"{ws.logs}/ready", "w"):
@@ -290,10 +291,10 @@ def test_what_changes_and_changes_back_while_it_runs_is_not_saved(ws: Workspace,
         vx.wait_says("note: .*#one is not saved: a changed while it ran")
         assert vx.ended() == 0
     else:
-        vx.wait_says("^cycle 1: 1 ran")
+        vx.wait_says("^cycle 1: 2 ran")
         assert vx.stop() == 0
-    assert ws.vx("run", "one").code == 0
-    assert ws.read("out") == "1"
+    assert ws.vx("run", "use").code == 0
+    assert ws.read("out") == ws.read("used") == "1"
 
 
 def test_what_rewrites_its_inputs_one_by_one_is_not_ended_over_and_over(ws: Workspace) -> None:
@@ -311,6 +312,27 @@ def test_what_rewrites_its_inputs_one_by_one_is_not_ended_over_and_over(ws: Work
     assert ws.lines("fmt") == ["begin", "begin", "end", "begin", "end"]
     ws.settle()
     assert not vx.says("^cycle 3")
+    assert vx.stop() == 0
+
+
+def test_a_server_that_somebody_restarts_amid_a_build_follows_that_all_the_same(
+    ws: Workspace,
+) -> None:
+    ws.write("a", "1")
+    ws.task("lib", f"{_slow('lib', 'a')}; cp a lib", inputs=["a"], outputs=["lib"])
+    port = ws.port()
+    ws.server("web", ws.serve("web", port, page="lib"), ready_line="READY", after=["lib"])
+    _go(ws)
+    vx = ws.watch("web")
+    vx.wait_says("^cycle 1: ")
+    os.unlink(f"{ws.logs}/go")
+    ws.write("a", "2")
+    _wait_log(ws, "lib", "1", "2")
+    assert ws.vx("restart", "web").code == 0
+    assert get(port) == "1"
+    _go(ws)
+    vx.wait_says("^cycle 2: 2 ran")
+    assert get(port) == "2"
     assert vx.stop() == 0
 
 

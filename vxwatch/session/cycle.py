@@ -232,18 +232,20 @@ class Cycle:
         """
         session = self._session
         rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
-        if rewritten is None and session.index.stands(task.id):
+        if rewritten is not None:
+            session.memory.overtaken.add(task.id)
+        elif session.index.stands(task.id):
             return None
         own, wide = session.affected.roots(task.id)
         changed = session.index.refresh({*own, *wide, *LOCKFILES})
-        if not changed:
-            return rewritten
-        touched = session.affected.touched(changed, session.index.ignored)
-        self.overtake(touched.inputs | touched.uncached | touched.restarts)
-        session.found(changed)
+        if changed:
+            touched = session.affected.touched(changed, session.index.ignored)
+            self.overtake(touched.inputs | touched.uncached | touched.restarts)
+            session.found(changed)
         if task.id not in session.memory.overtaken:
-            return rewritten
-        return next((path for path in sorted(changed) if self._takes(task, path)), "an input")
+            return None
+        taken = (path for path in sorted(changed) if self._takes(task, path))
+        return next(taken, rewritten or "an input")
 
     def _takes(self, task: "Task", path: str) -> bool:
         ignored = path in self._session.index.ignored
@@ -272,5 +274,5 @@ class Cycle:
         ended = CycleEnded(self._number, outcomes, kept, self._seconds, self._paths)
         if self._session.options.verb == "watch":
             self._session.caching.cycle(self._number, self._began_at, self._seconds, self._paths)
-        return ended
         self._session.emit(ended)
+        return ended

@@ -107,10 +107,14 @@ class Server:
         return True
 
     async def restart(self) -> Outcome:
-        """Start it, after what there is of it has ended, whatever its `restart` says."""
-        task = self._session.workspace.task(self.task.id)
+        """Start it, after what there is of it has ended, whatever its `restart` says.
+
+        What it depends on may be half-way to another state: a cycle that knows of that starts it
+        once more then, because the fingerprint stays the one that it was last wanted with.
+        """
+        task, last = self._session.workspace.task(self.task.id), self._current
         self._restarts += 1
-        fingerprint = self._session.keys.fingerprint(task.id)
+        fingerprint = last.fingerprint if last else self._session.keys.fingerprint(task.id)
         return await self._grant(_Wish(task, fingerprint, self._restarts))
 
     def replaced(self) -> str | None:
