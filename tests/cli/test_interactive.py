@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.harness.ptys import BASH, CTRL_C, CTRL_D, CTRL_Z, DASH
+from tests.harness.ptys import BASH, CTRL_C, CTRL_D, CTRL_Z, DASH, Person
 from tests.harness.running import VX
 from tests.harness.waiting import patience, wait_for
 from tests.harness.workspace import Box, Workspace
@@ -113,8 +113,8 @@ def test_in_the_background_it_waits_for_the_foreground(ws: Workspace) -> None:
     person.asks("$VX run ask &", r"PROMPT\$ ")
     person.sees("not mine")
     wait_for(lambda: _stopped(_vx(ws)), "vx stopped")
-    person.asks("", r"Stopped")
-    person.sees(r"PROMPT\$ ")
+    # The shell tells of it at a prompt, once it has heard of it itself.
+    wait_for(lambda: _told_at_a_prompt(person, "Stopped"), "the shell tells of the stop")
     person.asks("bg", r"PROMPT\$ ")
     person.asks("echo still''mine", "^stillmine")
     wait_for(lambda: _stopped(_vx(ws)), "vx stopped again")
@@ -128,6 +128,11 @@ def test_in_the_background_it_waits_for_the_foreground(ws: Workspace) -> None:
     assert person.ended() == 3
     assert person.restored
     ws.nothing_left(1)
+
+
+def _told_at_a_prompt(person: Person, word: str) -> bool:
+    person.asks("", r"PROMPT\$ ")
+    return word in person.output
 
 
 def _stopped(pid: int) -> bool:

@@ -113,7 +113,7 @@ with connect(sys.argv[1], proxy=os.environ["HTTP_PROXY"]) as client:
             ws.task(
                 "talk",
                 f"{sys.executable} talk.py ws://127.0.0.1:{port}/",
-                box=Box(read=("talk.py",), network=("127.0.0.1",)),
+                box=Box(read=("talk.py", sys.prefix), network=("127.0.0.1",)),
             )
             done = ws.vx("run", "talk")
     assert done.code == 0, done.text

@@ -125,7 +125,7 @@ def test_an_edit_of_the_api_restarts_it_alone_and_loses_no_request(app: WebApp, 
     after = app.pids()
     assert after.web == before.web
     assert after.api != before.api
-    assert vx.says(r"api#dev ready again")
+    vx.wait_says(r"api#dev ready again")
     assert kept(page)
     page.reload()
     shows(page, "#cards", "Hello again")
