@@ -19,8 +19,10 @@ def main() -> None:
         code = _start()
     except KeyboardInterrupt:  # in a command that only reads
         code = 130
-    # Nothing is left to be interrupted but the interpreter, which would show a stack.
+    # Nothing is left to be interrupted but the interpreter, which would show a stack,
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    # and nothing to be searched for garbage, which it would do at its end.
+    gc.freeze()
     sys.exit(code)
 
 
