@@ -1,6 +1,8 @@
 # What one does in this checkout. Each target makes ready what it needs first (see .ci/setup).
 
 VENV := .venv/bin
+# One more than there are cores: tests wait for most of their time.
+WORKERS := $(shell expr $$(nproc) + 1)
 
 .PHONY: help demo test torture soak check bench lock clean
 
@@ -21,7 +23,7 @@ demo:
 
 test:
 	@.ci/setup test
-	$(VENV)/pytest -n auto --dist loadgroup $(ARGS)
+	$(VENV)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 torture:
 	@.ci/setup test
