@@ -34,7 +34,7 @@ from vxwatch.model import Task, Workspace
 from vxwatch.process.environment import task_environment
 from vxwatch.process.launching import INFO_FD, STATUS_FD
 from vxwatch.process.nursery import Launch, Nursery
-from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.sandbox.runtime import SandboxRuntime, load
 from vxwatch.workspace.discover import load_workspace
 
 COMMAND = "true"
@@ -158,7 +158,9 @@ async def one_session(root: str) -> list[float]:
     made = load_workspace(root)
     (project,) = made.projects.values()
     task = project.tasks["traced"]
+    loading = asyncio.get_running_loop().run_in_executor(None, load)  # as a session does
     async with Nursery.open() as nursery, SandboxRuntime(nursery, made, os.environ) as runtime:
+        await loading
         vx = Vx(made, nursery, runtime)
 
         async def run() -> None:

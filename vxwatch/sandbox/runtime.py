@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from vxwatch.sandbox.trace import Tracer
 
 
+def load() -> None:
+    """Load what the first sandboxed task needs, which takes about as long as a nursery to start."""
+    import vxwatch.sandbox.boxes  # noqa: PLC0415
+    import vxwatch.sandbox.findings  # noqa: PLC0415
+    import vxwatch.sandbox.probe  # noqa: PLC0415
+    import vxwatch.sandbox.trace  # noqa: F401, PLC0415
+
+
 class SandboxRuntime:
     """The sandbox of one session: boxes are made and closed inside its block.
 
@@ -124,8 +132,7 @@ class SandboxRuntime:
 
     def _look(self) -> None:
         """Find the tracer, and load what makes boxes and what judges what is traced in them."""
-        import vxwatch.sandbox.boxes  # noqa: PLC0415 - the probe's box does not wait for it
-        import vxwatch.sandbox.findings  # noqa: F401, PLC0415
+        load()
         from vxwatch.sandbox.trace import find_tracer, remark  # noqa: PLC0415
 
         self._tracer = find_tracer(self._environ, self._workspace.root)

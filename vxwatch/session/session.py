@@ -10,8 +10,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +23,7 @@ from vxwatch.process import suspension
 from vxwatch.process.environment import secret_values
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.programs import resolve
-from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.sandbox.runtime import SandboxRuntime, load
 from vxwatch.session.caching import Caching
 from vxwatch.session.denied import tell_refusal
 from vxwatch.session.foreground import Foreground, terminal_for
@@ -119,7 +119,8 @@ class Session:
         async with AsyncExitStack() as stack:
             self.caching = stack.enter_context(Caching(self))
             terminal = stack.enter_context(terminal_for(self.plan))
-            self.nursery = await stack.enter_async_context(Nursery.open(terminal=terminal))
+            async with self._loading():
+                self.nursery = await stack.enter_async_context(Nursery.open(terminal=terminal))
             self.foreground = Foreground(self.nursery, terminal, self.emit)
             runtime = SandboxRuntime(self.nursery, self.workspace, self.environ)
             runtime.on_refusal = partial(tell_refusal, self)
@@ -129,6 +130,19 @@ class Session:
             self._stack = stack.pop_all()
         self._up = True
         return self
+
+    @asynccontextmanager
+    async def _loading(self) -> AsyncIterator[None]:
+        """Load what sandboxed tasks need, where there are any, while the nursery starts."""
+        planned = map(self.workspace.task, self.plan.graph.order)
+        if all(task.sandbox is None or task.id in self.known.fresh for task in planned):
+            yield
+            return
+        loading = asyncio.get_running_loop().run_in_executor(None, load)
+        try:
+            yield
+        finally:
+            await loading
 
     async def __aexit__(
         self,
