@@ -221,3 +221,17 @@ class Emit(Protocol):
 
         None where they do not, which costs nothing.
         """
+
+
+class Before:
+    """An `Emit` in front of another one, which is `_emit`."""
+
+    _emit: Emit
+
+    def quiet(self) -> AbstractAsyncContextManager[None]:
+        """As the one behind it does."""
+        return self._emit.quiet()
+
+    def drained(self) -> Awaitable[None] | None:
+        """As the one behind it says."""
+        return self._emit.drained()

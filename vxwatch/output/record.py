@@ -1,12 +1,11 @@
 """Listens to the events of a run, for what is written about it at its end."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 
-from vxwatch.events import Emit, Event, Outcome, RunEnded, TaskEnded
+from vxwatch.events import Before, Emit, Event, Outcome, RunEnded, TaskEnded
 
 
-class Record:
+class Record(Before):
     """An `Emit` in front of another one. The clock is that of the wall, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -20,14 +19,6 @@ class Record:
         """Pass on to this one."""
         self._emit = emit
         return self
-
-    def quiet(self) -> AbstractAsyncContextManager[None]:
-        """As the one behind it does."""
-        return self._emit.quiet()
-
-    def drained(self) -> Awaitable[None] | None:
-        """As the one behind it says."""
-        return self._emit.drained()
 
     def __call__(self, event: Event, /) -> None:
         """Take note of the event, and pass it on."""

@@ -4,12 +4,12 @@ Listens to the events behind the masking, so nothing it knows holds the value of
 keeps is bounded: of each server some last output, of tasks only those that run.
 """
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.events import (
+    Before,
     CycleEnded,
     CycleStarted,
     Emit,
@@ -55,7 +55,7 @@ class Standing:
         return self.state in ("starting", "ready")
 
 
-class Board:
+class Board(Before):
     """An `Emit` in front of another one. The clock is a monotonic one, in seconds."""
 
     def __init__(self, emit: Emit, clock: Callable[[], float]) -> None:
@@ -67,14 +67,6 @@ class Board:
         self.servers: dict[TaskId, Standing] = {}
         self.running: dict[TaskId, float] = {}
         self.on_idle: Callable[[], None] | None = None
-
-    def quiet(self) -> AbstractAsyncContextManager[None]:
-        """As the one behind it does."""
-        return self._emit.quiet()
-
-    def drained(self) -> Awaitable[None] | None:
-        """As the one behind it says."""
-        return self._emit.drained()
 
     def __call__(self, event: Event, /) -> None:
         """Take note of the event, and pass it on."""

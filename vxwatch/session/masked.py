@@ -6,12 +6,12 @@ begins is held back until more of it comes, the stream ends, or nothing came for
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.errors import ConfigError, UserError
 from vxwatch.events import (
+    Before,
     CycleEnded,
     CycleStarted,
     Emit,
@@ -39,7 +39,7 @@ QUIET = 0.05
 Stream = tuple["TaskId", Literal["stdout", "stderr"]]
 
 
-class MaskedEvents:
+class MaskedEvents(Before):
     """An `Emit` in front of another one."""
 
     def __init__(self, emit: Emit, masker: Masker) -> None:
@@ -47,14 +47,6 @@ class MaskedEvents:
         self._masker = masker
         self._streams: dict[Stream, MaskedStream] = {}
         self._timers: dict[Stream, asyncio.TimerHandle] = {}
-
-    def quiet(self) -> AbstractAsyncContextManager[None]:
-        """As the one behind it does."""
-        return self._emit.quiet()
-
-    def drained(self) -> Awaitable[None] | None:
-        """As the one behind it says."""
-        return self._emit.drained()
 
     def __call__(self, event: Event, /) -> None:
         """Pass the event on."""

@@ -4,12 +4,10 @@ Stands before everything that shows output, and masks by itself: what is kept ne
 what is shown, and never holds the value of a secret.
 """
 
-from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.cache.log import Log
-from vxwatch.events import Emit, Event, TaskOutput
+from vxwatch.events import Before, Emit, Event, TaskOutput
 from vxwatch.masking import MaskedStream, Masker
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 Stream = Literal["stdout", "stderr"]
 
 
-class Recording:
+class Recording(Before):
     """An `Emit` in front of another one."""
 
     def __init__(self, emit: Emit, masker: Masker) -> None:
@@ -32,14 +30,6 @@ class Recording:
         if isinstance(event, TaskOutput) and event.task in self._logs:
             self._feed(event)
         self._emit(event)
-
-    def quiet(self) -> AbstractAsyncContextManager[None]:
-        """As the one behind it does."""
-        return self._emit.quiet()
-
-    def drained(self) -> Awaitable[None] | None:
-        """As the one behind it says."""
-        return self._emit.drained()
 
     def begin(self, task: "TaskId") -> None:
         """Keep what the task writes from now on."""

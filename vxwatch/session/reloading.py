@@ -8,13 +8,12 @@ told before the cycle has ended, which is when its servers answer again.
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.events import (
+    Before,
     CycleEnded,
     CycleStarted,
     Emit,
@@ -32,6 +31,8 @@ from vxwatch.events import (
 from vxwatch.session.ready import ESCAPES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from vxwatch.model import Task, TaskId
     from vxwatch.reload.front import ReloadingBridge
     from vxwatch.session.session import Session
@@ -59,7 +60,7 @@ class _Site:
         self.told = b""
 
 
-class Reloads:
+class Reloads(Before):
     """An `Emit` in front of another one, that hears events without the values of secrets."""
 
     def __init__(self, session: "Session", emit: Emit) -> None:
@@ -81,14 +82,6 @@ class Reloads:
         if self._wanted:
             self._hear(event)
         self._emit(event)
-
-    def quiet(self) -> AbstractAsyncContextManager[None]:
-        """As the one behind it does."""
-        return self._emit.quiet()
-
-    def drained(self) -> Awaitable[None] | None:
-        """As the one behind it says."""
-        return self._emit.drained()
 
     async def bridge(self, task: "Task") -> "ReloadingBridge":
         """An open bridge for this server. Raises `UserError`."""
