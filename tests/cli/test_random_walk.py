@@ -4,18 +4,13 @@
 seed, which `WALK` sets.
 """
 
-import os
-import random
-import time
-
 import pytest
 
+from tests.harness.soaking import WALKING, walk
 from tests.harness.walk import Walk
 from tests.harness.workspace import Workspace
 
-SECONDS = float(os.environ.get("SOAK", "12"))
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(WALKING + 300)]
 
 
 @pytest.mark.soak
@@ -23,11 +18,4 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
 def test_what_was_built_last_is_what_is_on_disk(ws: Workspace, polling: bool) -> None:
     if polling:
         ws.environment = {**ws.environment, "VX_WATCH_POLL": "1"}
-    seed = int(os.environ.get("WALK", random.randrange(1 << 30)))
-    print(f"WALK={seed}")
-    walk = Walk(ws, seed)
-    walk.prepare()
-    walk.begin()
-    walk.until(time.monotonic() + SECONDS)
-    walk.end()
-    print(f"{walk.rounds} rounds")
+    walk(lambda seed: Walk(ws, seed))
