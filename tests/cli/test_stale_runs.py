@@ -128,7 +128,7 @@ def test_going_back_to_what_was_built_before_a_stale_run_builds_it_again(ws: Wor
     ws.write("a", "1")
     ws.task(
         "one",
-        'cat a > out; echo run >> "$LOGS/one"; until [ -e "$LOGS/$(cat a)" ]; do sleep 0.02; done',
+        'v=$(cat a); cat a > out; echo run >> "$LOGS/one"; until [ -e "$LOGS/$v" ]; do sleep 0.02; done',
         inputs=["a"],
     )
     for gate in ("1", "3"):
