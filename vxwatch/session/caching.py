@@ -141,6 +141,11 @@ class Caching:
         """Whether the result of the task can be kept and used again."""
         return self.store_is_open and is_kept(task) and self._session.keys.vouched(task.id)
 
+    def stands(self, task: "Task", key: str) -> bool:
+        """Whether what the task made under this key is known to be on disk still."""
+        cache = self._cache
+        return cache is not None and self.keeps(task) and cache.standing(task, key) is not None
+
     async def settle(self, task: "Task", execute: Execute, moved: Moved) -> Outcome:
         """Bring the task up to date.
 

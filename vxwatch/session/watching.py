@@ -25,6 +25,7 @@ from vxwatch.session.race import race
 from vxwatch.session.reach import Reach
 from vxwatch.session.remarks import Remarks
 from vxwatch.session.territory import Territory
+from vxwatch.session.uprooted import Homes
 from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
 
@@ -48,6 +49,7 @@ class Watch:
         self._configs = ConfigFiles(session.workspace.root, _configs(session.workspace))
         self._territory = Territory(session.plan, session.affected, session.ignores)
         self._reach = Reach(session)
+        self._homes = Homes(session)
         self._remarks = Remarks(session, self._reach)
         self._feed = self._open_feed()
         self._again = Again()
@@ -55,6 +57,7 @@ class Watch:
         self._anew = False
         self._moved = False
         self._broken = False
+        self._lost: set[TaskId] = set()
         self._waiting: frozenset[str] = frozenset()
         self._returned: frozenset[str] = frozenset()
         self._kept_out: frozenset[str] = frozenset()
@@ -137,6 +140,7 @@ class Watch:
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
         configs = self._to_load(self._configs.changed(paths))
         changed = self._look(lambda: self._session.index.refresh(paths), configs)
+        changed |= self._uprooted(paths)
         if any(path.rpartition("/")[2] == RULES for path in paths):
             self._feed.replace(self._territory.scope())
         # What mends the workspace may be no file of it: a directory, say.
@@ -144,7 +148,16 @@ class Watch:
 
     def _rescan(self, tree: str) -> frozenset[str]:
         configs = self._to_load(self._configs.rescan(tree))
-        return self._look(lambda: self._session.index.rescan(tree), configs)
+        changed = self._look(lambda: self._session.index.rescan(tree), configs)
+        return changed | self._uprooted([tree])
+
+    def _uprooted(self, paths: Collection[str]) -> frozenset[str]:
+        """Directories of projects that went with what tasks made in them; these look at it again."""
+        found = self._homes.uprooted(paths)
+        for task in found:
+            self._session.memory.settled.pop(task, None)
+        self._lost |= found.keys()
+        return frozenset(found.values())
 
     def _to_load(self, configs: frozenset[str]) -> frozenset[str]:
         """These without what a task made in its sandbox, with what the user saved of that since."""
@@ -182,6 +195,7 @@ class Watch:
         paths = tuple(sorted(changed))
         if self._moved or self._broken:
             if await self._load():
+                self._lost.clear()
                 await self._cycle(self._session.plan.graph.order, paths)
                 await self._renew_boxes()
             else:
@@ -189,6 +203,8 @@ class Watch:
                 await self._start_after_all()
             return
         _, pending = self._reach.touched(changed)
+        pending |= self._session.plan.graph.downstream(self._lost)
+        self._lost.clear()
         self._session.reloads.edited(lambda task: self._reach.left_alone(task, changed) is not None)
         if pending:
             self._session.keys.forget(pending)
@@ -347,6 +363,7 @@ class Watch:
         session.index.read()
         self._remarks.unreadable()
         self._reach.load()
+        self._homes.load()
         self._territory = Territory(plan, session.affected, session.ignores)
         self._territory.know(session.index)
         self._feed.replace(self._territory.scope())
