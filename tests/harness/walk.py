@@ -138,11 +138,14 @@ class Walk:
         return seen["word"], self._counting(top, seen["files"])
 
     def _counting(self, top: str, files: dict[str, str]) -> dict[str, str]:
-        """Those of the files below `top` that git does not ignore."""
+        """Those of the files below `top` that no rule of git ignores.
+
+        That git tracks one all the same is in its index alone, where nothing of the work tree moves.
+        """
         paths = {f"{top}/{path}": path for path in files}
         names = b"\0".join(map(os.fsencode, paths))
         asked = subprocess.run(
-            ["git", "check-ignore", "-z", "--stdin"],
+            ["git", "check-ignore", "-z", "--no-index", "--stdin"],
             cwd=self._ws.path,
             input=names,
             capture_output=True,

@@ -94,8 +94,8 @@ class Ground:
                 names.add(self.name(member))
 
     def save_mark(self) -> None:
-        """Save the file that nobody else saves."""
-        self.ws.write(MARK, str(self.number()))
+        """Save the file that nobody else saves, in one step: one that is half written is an edit, too."""
+        self.ws.replace(MARK, str(self.number()))
 
     def number(self) -> int:
         """A number that was not given before."""
