@@ -11,7 +11,7 @@ from vxwatch.cache import history
 from vxwatch.cache.key import Key
 from vxwatch.cache.ondisk import NOTHING
 from vxwatch.cache.prune import Amount, due, prune, total
-from vxwatch.cache.store import ARTIFACTS, TEMPORARY, Entry, Store
+from vxwatch.cache.store import ARTIFACTS, TEMPORARY, Entry, Store, pack_presence
 from vxwatch.events import Outcome
 
 DAY = 86_400
@@ -63,7 +63,7 @@ def test_the_longest_unused_goes_first(store: Store, clock: Clock) -> None:
     for number in range(5):
         save(store, f"k{number}", f"aa{number}")
         clock.passes(DAY)
-    store.note("/w", "app#build", "k0", NOTHING)  # used again
+    store.note("/w", "app#build", "k0", pack_presence(NOTHING))  # used again
     assert total(store) == Amount(5, 5000)
     assert due(store, None, 3000)
     assert prune(store, None, 3000, dry=True) == Amount(2, 2000)

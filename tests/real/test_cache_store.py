@@ -14,7 +14,7 @@ from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Log
 from vxwatch.cache.manifest import pack
 from vxwatch.cache.outputs import Outputs
-from vxwatch.cache.store import ARTIFACTS, TEMPORARY, Entry, Store, unpack_presence
+from vxwatch.cache.store import ARTIFACTS, TEMPORARY, Entry, Store, pack_presence, unpack_presence
 from vxwatch.model import Globs, Project
 
 
@@ -76,7 +76,8 @@ def test_what_is_on_disk_is_forgotten_and_noted(store: Store, root: str) -> None
     assert presence is not None
     store.forget(root, "app#build")
     assert store.presences(root) == {}
-    store.note(root, "app#build", "k", presence)
+    assert pack_presence(presence) == stamps
+    store.note(root, "app#build", "k", stamps)
     assert store.presences(root) == {"app#build": ("k", stamps)}
     assert store.presences("/other") == {}
 

@@ -67,6 +67,13 @@ class Presence(NamedTuple):
                 return False
         return True
 
+    def lacks(self, root: str) -> bool:
+        """Whether a file or link of it is there no more: to look at the rest is in vain then."""
+        return any(
+            content and not os.path.lexists(f"{root}/{path}")
+            for path, (_, content) in self.paths.items()
+        )
+
     def is_new(self, since: int) -> bool:
         """Whether each file and link was written after that time, and no directory is for nothing.
 

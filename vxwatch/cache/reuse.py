@@ -20,18 +20,19 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
 
 from vxwatch.cache.archive import DamagedError
 from vxwatch.cache.content import Clock
 from vxwatch.cache.database import CacheError, told
 from vxwatch.cache.declared import Declared
-from vxwatch.cache.log import Chunk, Log
-from vxwatch.cache.manifest import Item, UnsoundError, pack
+from vxwatch.cache.log import Log
+from vxwatch.cache.manifest import UnsoundError, pack
 from vxwatch.cache.ondisk import NOTHING, Presence
 from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs, StoppedError
 from vxwatch.cache.places import LinkedPlaceError
-from vxwatch.cache.store import Entry, Pending, Store, spelled, unpack_presence
+from vxwatch.cache.presences import Presences
+from vxwatch.cache.results import Made, Restored, Reused
+from vxwatch.cache.store import Entry, Store, pack_presence
 from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.cache.trouble import Trouble
 from vxwatch.errors import UserError
@@ -45,26 +46,7 @@ _TOGETHER = 256
 """Notes that are written together."""
 
 
-class Reused(NamedTuple):
-    """A result that was there already ("fresh"), or was put back, with what the task wrote."""
-
-    status: Literal["fresh", "restored"]
-    log: Sequence[Chunk] = ()
-
-
-class Made(NamedTuple):
-    """What a task has made, captured; `pending` is None where there is nothing to hold."""
-
-    items: tuple[Item, ...]
-    presence: Presence
-    artifact: str | None
-    size: int
-    pending: Pending | None
-
-
-def is_kept(task: Task) -> bool:
-    """Whether what the task makes is saved and restored."""
-    return task.command is not None and task.persistent is None and task.outputs is not None
+_IN_THE_WAY = (DamagedError, UnsoundError, LinkedPlaceError, CannotRestoreError)
 
 
 class Cache:
@@ -87,16 +69,14 @@ class Cache:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._entries: dict[str, Entry] = {}
-        self._present: dict[str, tuple[str, Presence]] = {}
-        self._unwritten: dict[TaskId, tuple[str, Presence]] = {}
-        self._packed: dict[str, tuple[str, bytes]] = {}
+        self._presences = Presences({})
         self.store: Store | None = None
         self.load(projects)
         with self.trouble("the cache is not used"):
             self.store = open_store()
             if self.store.renewed:
                 self._say("the cache was damaged and is empty now", "")
-            self._packed = self.store.presences(root)
+            self._presences = Presences(self.store.presences(root))
 
     def load(self, projects: Mapping[str, Project]) -> None:
         """Take up the projects as they are now."""
@@ -126,8 +106,7 @@ class Cache:
 
     def knows(self, task: Task, key: str) -> bool:
         """Whether there may be a result of the task under this key: one look, no file is touched."""
-        present = self._known(task)
-        if present is not None and present[0] == key:
+        if self._presences.key(task.id) == key:
             return True
         with self.trouble("the cache is not used"):
             entry = self._entry(key)
@@ -149,7 +128,7 @@ class Cache:
     def _reused(self, task: Task, key: str) -> Reused | None:
         if self.standing(task, key) is not None:
             return Reused("fresh")
-        present = self._known(task)
+        present = self._presences.of(task.id)
         with self.trouble("the cache is not used"):
             entry = self._entry(key)
             if entry is not None:
@@ -161,10 +140,30 @@ class Cache:
 
         Stamps prove it, or where they are too young for that, the content.
         """
-        known = self._known(task)
+        known = self._presences.of(task.id)
         if known is None or known[0] != key:
             return None
-        return known[1] if known[1].stands(self._root) else self._confirmed(task, key, known[1])
+        if known[1].stands(self._root):
+            return known[1]
+        return None if known[1].lacks(self._root) else self._confirmed(task, key, known[1])
+
+    def stand(self, tasks: Iterable[Task]) -> Iterator[bool]:
+        """Of each: whether stamps prove what was last seen of it on disk, under whatever key.
+
+        Needs no database and changes nothing: a copy of this process may do it.
+        """
+        for task in tasks:
+            known = self._presences.of(task.id)
+            yield known is not None and known[1].stands(self._root)
+
+    def was_seen(self, task: Task, key: str) -> bool:
+        """Whether what was last seen of the task on disk was its result under this key."""
+        return self._presences.key(task.id) == key
+
+    def seen(self, task: Task) -> Iterable[str]:
+        """The paths that were last seen of the task."""
+        known = self._presences.of(task.id)
+        return () if known is None else known[1].paths
 
     def _confirmed(self, task: Task, key: str, known: Presence) -> Presence | None:
         outputs, declared = self._of(task)
@@ -178,7 +177,7 @@ class Cache:
             except (UnsoundError, LinkedPlaceError, OSError):
                 return None  # whoever goes on to restore it finds and tells that
             if not difference:
-                self._note(task, key, presence)
+                self._note(task, key, pack_presence(presence))
                 return presence
         return None
 
@@ -257,23 +256,12 @@ class Cache:
                 *(key, task.id, self._clock(), seconds, made.artifact, made.size),
                 *(pack(made.items), log.pack()),
             )
-            with self._lock:
-                self._unwritten.pop(task.id, None)
+            self._presences.settle(task.id)
             self.store.save(entry, self._root, made.presence, made.pending)
             self._entries.pop(key, None)
-            self._present[spelled(task.id)] = key, made.presence
+            self._presences.put(task.id, key, made.presence)
             return True
         return False
-
-    def _known(self, task: Task) -> tuple[str, Presence] | None:
-        """What is on disk of the task, as it was last seen."""
-        name = spelled(task.id)
-        if name in self._packed:
-            key, data = self._packed.pop(name)
-            presence = unpack_presence(data)
-            if presence is not None:
-                self._present[name] = key, presence
-        return self._present.get(name)
 
     def _entry(self, key: str) -> Entry | None:
         known = self._entries.get(key)
@@ -281,14 +269,9 @@ class Cache:
 
     def _put_back(self, task: Task, entry: Entry, known: Presence) -> Reused | None:
         """Make the outputs those of the entry."""
-        assert self.store is not None
-        outputs, declared = self._of(task)
         try:
-            items, log = entry.unpacked(declared.covers), entry.chunks()
-            difference, presence = outputs.compare(items, known)
-            if difference:
-                with self.store.artifact(entry) as file:
-                    presence = outputs.restore(items, difference, file)
+            log = entry.chunks()
+            restored = self._restored(task, entry, known)
         except (DamagedError, UnsoundError) as error:
             self._drop(task, entry, str(error))
             return None
@@ -299,9 +282,42 @@ class Cache:
         except (CannotRestoreError, OSError) as error:
             self._say(f"{task.id} runs, because its outputs cannot be restored: {error}", "")
             return None
-        self._name_tracked(task, difference.tree.tracked)
-        self._note(task, entry.key, presence)
-        return Reused("restored", log) if difference else Reused("fresh")
+        self._name_tracked(task, restored.tracked)
+        self._note(task, entry.key, pack_presence(restored.presence))
+        return Reused("restored", log) if restored.anew else Reused("fresh")
+
+    def _restored(self, task: Task, entry: Entry, known: Presence) -> Restored:
+        """The same, without a word and without the database; raises what stands in the way."""
+        assert self.store is not None
+        outputs, declared = self._of(task)
+        items = entry.unpacked(declared.covers)
+        difference, presence = outputs.compare(items, known)
+        if difference:
+            with self.store.artifact(entry) as file:
+                presence = outputs.restore(items, difference, file)
+        return Restored(bool(difference), presence, difference.tree.tracked)
+
+    def put_back(self, task: Task, key: str) -> tuple[bool, bytes] | None:
+        """Make the outputs those of the key, which was looked up: whether that wrote, and what to `take`.
+
+        None where it is for `reuse` to say what is in the way. Needs no database: a copy of this
+        process may do it, and the process itself then takes what it made.
+        """
+        entry, known = self._entries.get(key), self._presences.of(task.id)
+        if entry is None or self.store is None:
+            return None
+        try:
+            restored = self._restored(task, entry, NOTHING if known is None else known[1])
+        except (*_IN_THE_WAY, StoppedError, OSError):
+            return None
+        if restored.tracked:
+            return None
+        return restored.anew, pack_presence(restored.presence)
+
+    def take(self, task: Task, key: str, packed: bytes) -> None:
+        """The outputs are those of the key: a copy of this process put them back."""
+        self._entries.pop(key, None)
+        self._note(task, key, packed)
 
     def _drop(self, task: Task, entry: Entry, why: str) -> None:
         assert self.store is not None
@@ -316,29 +332,23 @@ class Cache:
 
         The stamps would tell; this spares looking at them.
         """
-        name = spelled(task.id)
-        known = [place.pop(name, None) for place in (self._packed, self._present)]
-        with self._lock:
-            self._unwritten.pop(task.id, None)
+        known = self._presences.forget(task.id)
         with self.trouble("the cache is not used"):
-            if self.store is not None and not self.store.read_only and any(known):
+            if self.store is not None and not self.store.read_only and known:
                 self.store.forget(self._root, task.id)
 
-    def _note(self, task: Task, key: str, presence: Presence) -> None:
-        self._present[spelled(task.id)] = key, presence
-        with self._lock:
-            self._unwritten[task.id] = key, presence
-            if len(self._unwritten) >= _TOGETHER:
-                self.write_notes()
+    def _note(self, task: Task, key: str, packed: bytes) -> None:
+        if self._presences.note(task.id, key, packed) >= _TOGETHER:
+            self.write_notes()
 
     def write_notes(self) -> None:
         """Tell others what is on disk; who dies before that has it looked at once more."""
         with self._lock, self.trouble("the cache is not written", saving=True):
-            notes, self._unwritten = self._unwritten, {}
+            notes = self._presences.untold()
             if notes and self.store is not None and not self.store.read_only:
                 with self.store.changing():
-                    for task, (key, presence) in notes.items():
-                        self.store.note(self._root, task, key, presence)
+                    for task, (key, packed) in notes.items():
+                        self.store.note(self._root, task, key, packed)
 
     def _of(self, task: Task) -> tuple[Outputs, Declared]:
         with self._lock:

@@ -157,10 +157,10 @@ class Store:
                 "DELETE FROM present WHERE root = ? AND task = ?", (spelled(root), spelled(task))
             )
 
-    def note(self, root: str, task: TaskId, key: str, presence: Presence) -> None:
-        """The outputs of the task are those of the entry, and look like this."""
+    def note(self, root: str, task: TaskId, key: str, packed: bytes) -> None:
+        """The outputs of the task are those of the entry, and look like this (`pack_presence`)."""
         with self.changing() as connection:
-            _note(connection, root, task, key, presence)
+            _note(connection, root, task, key, packed)
             used = self.clock()
             connection.execute(
                 "UPDATE entries SET used = ? WHERE key = ? AND used < ?", (used, key, used - _USED)
@@ -203,7 +203,7 @@ class Store:
                 (entry.key, entry.artifact),
             ).fetchone()
             connection.execute("INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?)", row)
-            _note(connection, root, entry.task, entry.key, presence)
+            _note(connection, root, entry.task, entry.key, pack_presence(presence))
         if before is not None and isinstance(before[0], str):
             self.sweep([before[0]])
 
@@ -283,12 +283,10 @@ class Store:
                 raise
 
 
-def _note(
-    connection: sqlite3.Connection, root: str, task: TaskId, key: str, presence: Presence
-) -> None:
+def _note(connection: sqlite3.Connection, root: str, task: TaskId, key: str, packed: bytes) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO present (root, task, key, stamps) VALUES (?,?,?,?)",
-        (spelled(root), spelled(task), key, pack_presence(presence)),
+        (spelled(root), spelled(task), key, packed),
     )
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from vxwatch.cache.history import STARTED, Recorder, flaky
 from vxwatch.cache.locks import Held, TaskLocks
 from vxwatch.cache.prune import due, prune
-from vxwatch.cache.reuse import Cache, Reused, is_kept
+from vxwatch.cache.results import Reused, is_kept
+from vxwatch.cache.reuse import Cache
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
 

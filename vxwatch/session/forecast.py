@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from vxwatch.cache import history
 from vxwatch.cache.difference import Moved, difference, direct_difference
-from vxwatch.cache.reuse import is_kept
+from vxwatch.cache.results import is_kept
 
 if TYPE_CHECKING:
     from vxwatch.cache.history import CycleDone, Result

@@ -8,14 +8,19 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.proof import prove
-from vxwatch.cache.reuse import Cache, is_kept
+from vxwatch.cache.results import is_kept
+from vxwatch.cache.reuse import Cache
 from vxwatch.events import Outcome
+from vxwatch.process.twin import Twin, pays
 from vxwatch.session.footprint import footprint
 from vxwatch.session.restoring import restore_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vxwatch.cache.standing import Command
-    from vxwatch.model import Task
+    from vxwatch.model import Task, TaskId
+    from vxwatch.session.keys import KeyRing
     from vxwatch.session.knowledge import Knowledge
     from vxwatch.session.planning import Options, Plan
 
@@ -27,7 +32,6 @@ class Warm:
         self._plan = plan
         self._options = options
         self._known = known
-        self._outputs: set[str] = set()
         self._tasks: list[Task] = []
         self._kept: list[Task] = []
 
@@ -42,16 +46,39 @@ class Warm:
         kept = [task for task in tasks if is_kept(task) and not task.interactive]
         if not kept or self._plan.left_out or self._options.cache not in ("use", "read"):
             return None
-        self._known.learn()
-        cache, keys = self._known.open_cache(), self._known.keys
+        cache = self._known.open_cache()
         if cache is None:
             return None
-        fresh = [t.id for t in kept if keys.vouched(t.id) and self._stands(cache, t)]
+        fresh = self._fresh(cache, kept)
         self._known.fresh = frozenset(fresh)
         self._tasks, self._kept = tasks, kept
         if len(fresh) < len(tasks) or self._known.in_trouble:
             return None
         return tuple(Outcome(task, "fresh") for task in fresh)
+
+    def _fresh(self, cache: Cache, kept: "Sequence[Task]") -> "list[TaskId]":
+        """Those of the tasks whose result under their present key is on disk.
+
+        A copy of this process looks at the disk while keys are made, where that is much.
+        """
+        if not pays(len(kept)):
+            keys = self._learn()
+            return [t.id for t in kept if keys.vouched(t.id) and cache.standing(t, keys.key(t.id))]
+        with Twin(lambda: cache.stand(kept)) as twin:
+            keys = self._learn()
+            sure = [
+                keys.vouched(task.id) and cache.was_seen(task, keys.key(task.id)) for task in kept
+            ]
+            stand = twin.result() or [False] * len(kept)
+        return [
+            task.id
+            for task, is_seen, stands in zip(kept, sure, stand, strict=True)
+            if is_seen and (stands or cache.standing(task, keys.key(task.id)))
+        ]
+
+    def _learn(self) -> "KeyRing":
+        self._known.learn()
+        return self._known.keys
 
     def restore(self, command: str) -> tuple[Outcome, ...] | None:
         """How the tasks ended where those that are not fresh could all be restored.
@@ -83,7 +110,9 @@ class Warm:
         tasks = [self._plan.workspace.task(task) for task in self._plan.graph.order]
         if any(task.input_runtime or task.input_workspace_runtime for task in tasks):
             return
-        known = self._known
+        known, cache = self._known, self._known.open_cache()
+        assert cache is not None, "tasks were fresh"
+        outputs = {path for task in self._kept for path in cache.seen(task)}
         paths = footprint(self._plan.workspace, self._options.directory, known.index, known.ignores)
         if paths is None:
             return
@@ -96,13 +125,6 @@ class Warm:
                 self._plan.workspace.root,
                 text,
                 names=names,
-                paths=paths | self._outputs,
+                paths=paths | outputs,
                 since=self._plan.since,
             )
-
-    def _stands(self, cache: Cache, task: "Task") -> bool:
-        present = cache.standing(task, self._known.keys.key(task.id))
-        if present is None:
-            return False
-        self._outputs.update(present.paths)
-        return True

@@ -1,0 +1,111 @@
+"""Runs of so many kept tasks that a copy of vx looks at, and restores, a part of them."""
+
+import glob
+import json
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from tests.harness.workspace import Workspace
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+MANY = 140
+"""More than a copy of the process pays for (`vxwatch.process.twin`)."""
+
+
+@pytest.fixture
+def many(ws: Workspace) -> Workspace:
+    """As many tasks, each of which has run; each copies a file, and links to what it made."""
+    tables = []
+    for number in range(MANY):
+        ws.write(f"src/{number}", f"text {number}")
+        command = (
+            f'echo run >> "{ws.logs}/all"; mkdir -p out/{number}/empty; '
+            f"cp src/{number} out/{number}/a; ln -sf a out/{number}/link; chmod 755 out/{number}/a"
+        )
+        tables.append(
+            f"[tasks.t{number}]\ncommand = {json.dumps(command)}\n"
+            f'cache = {{ inputs = ["src/{number}"], outputs = ["out/{number}/**"] }}\n'
+        )
+    tables.append(f"[tasks.all]\ndepends_on = {json.dumps([f't{n}' for n in range(MANY)])}\n")
+    ws.write("vx.toml", "".join(tables))
+    done = ws.vx("run", "all", "--all", seconds=60)
+    assert done.code == 0, done.text
+    return ws
+
+
+def told(ws: Workspace, *words: str) -> str:
+    """The last line of a run of all that succeeds, without its time."""
+    done = ws.vx("run", "all", "--all", *words, seconds=60)
+    assert done.code == 0, done.text
+    return done.out.splitlines()[-1].rpartition(" in ")[0]
+
+
+def whole(ws: Workspace) -> None:
+    """All that was made is there, just as it was."""
+    for number in range(MANY):
+        place = ws.file(f"out/{number}")
+        assert ws.holds(f"out/{number}/a", f"text {number}")
+        assert os.stat(f"{place}/a").st_mode & 0o777 == 0o755
+        assert os.readlink(f"{place}/link") == "a"
+        assert os.listdir(f"{place}/empty") == []
+
+
+def test_all_of_it_is_put_back_and_fresh_from_then_on(many: Workspace) -> None:
+    shutil.rmtree(many.file("out"))
+    assert told(many) == f"{MANY} restored"
+    whole(many)
+    assert told(many) == f"{MANY} fresh"
+    assert many.runs("all") == MANY
+    listed = many.vx("last", "--list", "--format", "json").out
+    assert json.loads(listed)["runs"], listed
+    many.nothing_left()
+
+
+def test_each_kind_of_damage_is_mended_by_itself(many: Workspace) -> None:
+    os.unlink(many.file("out/3/a"))
+    os.chmod(many.file("out/4/a"), 0o644)
+    many.write("out/131/extra", "x")
+    many.write("out/132/a", "other")
+    many.write("src/133", "text new")
+    many.write("src/4", "text 4 ")
+    many.write("src/4", "text 4")
+    assert told(many) == f"1 ran, 4 restored, {MANY - 5} fresh"
+    assert many.holds("out/133/a", "text new")
+    many.write("src/133", "text 133")
+    assert told(many) == f"1 restored, {MANY - 1} fresh"
+    whole(many)
+
+
+def test_what_is_damaged_in_the_cache_runs(many: Workspace) -> None:
+    with sqlite3.connect(glob.glob(many.file(".vx/cache/*.db"))[0]) as database:
+        rows = database.execute("SELECT artifact FROM entries WHERE artifact IS NOT NULL")
+        artifacts = sorted(row[0] for row in rows)
+    for name in artifacts[::40]:
+        (path,) = glob.glob(many.file(f".vx/cache/**/{name}*"), recursive=True)
+        with open(path, "r+b") as file:
+            file.truncate(10)
+    shutil.rmtree(many.file("out"))
+    done = many.vx("run", "all", "--all", seconds=60)
+    assert done.code == 0, done.text
+    assert "is damaged" in done.text
+    whole(many)
+    assert many.runs("all") == MANY + len(artifacts[::40])
+
+
+def test_a_task_that_another_vx_is_at_is_waited_for(many: Workspace) -> None:
+    """The copy leaves it to the process itself, which waits."""
+    slow = 'command = "sleep 1; mkdir -p out/7; cp src/7 out/7/a; ln -sf a out/7/link; chmod 755 out/7/a; mkdir out/7/empty"'
+    text = many.read("vx.toml").splitlines()
+    at = text.index("[tasks.t7]")
+    text[at + 1] = slow
+    many.write("vx.toml", "\n".join(text))
+    shutil.rmtree(many.file("out"))
+    first = many.start("run", "t7")
+    many.wait(lambda: first.says("t7") or os.path.isdir(many.file("out/7")), "it is under way")
+    assert told(many).endswith(f"{MANY - 1} restored") or told(many) == f"{MANY} fresh"
+    first.process.wait(20)
+    whole(many)
