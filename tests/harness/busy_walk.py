@@ -332,13 +332,10 @@ class BusyWalk:
         ]
 
     def _servers(self) -> list[str]:
-        """The logs of the servers that are up."""
-        pids = {seen.pid for seen in descendants([]) if seen.argv[:2] == ("sleep", "86400")}
-        found = []
-        for job in self._jobs:
-            own = {int(line.split()[1]) for line in self._ws.lines(job.log)}
-            found += [job.log] * len(own & pids)
-        return found
+        """The logs of the servers that are up; not by their pids, which come round in a long walk."""
+        pids = [seen.pid for seen in descendants([]) if seen.argv[:2] == ("sleep", "86400")]
+        up = [task for pid in pids for task in _task_of(pid)]
+        return [job.log for job in self._jobs for task in up if task == job.id]
 
     def _story(self, what: str) -> str:
         done = "\n  ".join(self._done)
@@ -351,3 +348,13 @@ class BusyWalk:
             f"seed {self._seed}, round {self.rounds}, {self.flags}, after {what}:\n  {done}\n"
             f"jobs:\n  {jobs}\nstate: {self._state()}\nvx said:\n{tail}"
         )
+
+
+def _task_of(pid: int) -> list[str]:
+    """The task that a process was started for; nothing if it is gone."""
+    try:
+        with open(f"/proc/{pid}/environ") as file:
+            words = file.read().split("\0")
+    except OSError:
+        return []
+    return [word.removeprefix("VX_TASK=") for word in words if word.startswith("VX_TASK=")]
