@@ -169,6 +169,16 @@ def test_a_path_that_may_not_be_looked_at_is_unreadable(
     assert seen(file).digest.startswith(UNREADABLE)
 
 
+@pytest.mark.parametrize("target", ["d", "../d", "e"])
+def test_nothing_lies_behind_a_link_that_leads_to_itself(tmp_path: Path, target: str) -> None:
+    (tmp_path / "d").symlink_to(target.replace("..", f"../{tmp_path.name}"))
+    (tmp_path / "e").symlink_to("d")
+    below = str(tmp_path / "d" / "file")
+    assert glance(below) is None
+    assert look(below, None, later) is None
+    assert glance(str(tmp_path / "d")) is not None
+
+
 def test_a_pipe_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(os, "open", pytest.fail)

@@ -7,6 +7,7 @@ clock moves no stamp). Fifos, sockets and devices are never opened and count as 
 of any size is read in bounded memory.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -42,14 +43,17 @@ class Seen(NamedTuple):
     """Whether an equal stamp proves equal content."""
 
 
+def is_gone(error: OSError) -> bool:
+    """Whether nothing is at the path: a link to itself on the way leads to nothing, either."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
 def glance(path: str) -> Seen | None:
     """The stamps of a file or link, its content unread; None if there is none at the path."""
     try:
         status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError as error:
-        return _unreadable((0, 0, 0, 0, 0), error)
+        return None if is_gone(error) else _unreadable((0, 0, 0, 0, 0), error)
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         return None
     return Seen(stamp_of(status), UNREAD, settled=False)

@@ -7,6 +7,7 @@ asked once per level of directories. What is neither a regular file nor a link i
 import os
 from collections.abc import Callable, Iterable, Iterator
 
+from vxwatch.cache.content import is_gone
 from vxwatch.globs import excluded
 
 Ignored = Callable[[list[str]], set[str]]
@@ -52,9 +53,9 @@ class Walker:
                         deeper.append(prefix + entry.name)
                     elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
                         files.append(prefix + entry.name)
-        except (FileNotFoundError, NotADirectoryError):
-            return
         except OSError as error:
+            if is_gone(error):
+                return
             self.denied[directory] = os.strerror(error.errno or 0)
 
 
