@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -146,13 +147,26 @@ class Walk:
         names = b"\0".join(map(os.fsencode, paths))
         asked = subprocess.run(
             ["git", "check-ignore", "-z", "--no-index", "--stdin"],
-            cwd=self._ws.path,
+            cwd=self._rules(),
             input=names,
             capture_output=True,
             check=False,
         )
+        assert asked.returncode in (0, 1), asked.stderr
         ignored = {os.fsdecode(name) for name in asked.stdout.split(b"\0")}
         return {path: files[path] for full, path in paths.items() if full not in ignored}
+
+    def _rules(self) -> str:
+        """A repository that holds nothing but the rules: git judges no path that a link leads to."""
+        copy = f"{self._ws.path}.rules"
+        if not os.path.isdir(copy):
+            subprocess.run(["git", "init", "-q", copy], check=True)
+        shutil.rmtree(f"{copy}/packages", ignore_errors=True)
+        for place in ("", *(f"packages/{member}/" for member in self._ground.members())):
+            if os.path.exists(rules := self._ws.file(f"{place}.gitignore")):
+                os.makedirs(f"{copy}/{place}", exist_ok=True)
+                shutil.copy(rules, f"{copy}/{place}.gitignore")
+        return copy
 
     def _story(self, what: str) -> str:
         done = "\n  ".join(self._done)
