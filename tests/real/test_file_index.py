@@ -191,6 +191,16 @@ def test_a_link_counts_by_its_target(root: Path, opened: Open) -> None:
     assert index.refresh({"p/src/link"}) == {"p/src/link"}
 
 
+def test_a_directory_that_becomes_a_link_to_itself_holds_nothing(root: Path, opened: Open) -> None:
+    index = opened(root)
+    index.read()
+    shutil.rmtree(root / "p/src/deep")
+    (root / "p/src/deep").symlink_to("deep")
+    assert index.refresh({"p/src/deep"}) == {"p/src/deep", "p/src/deep/er/b.txt"}
+    assert index.inputs("p#t") == opened(root).inputs("p#t")
+    assert not index.unreadable
+
+
 def test_what_lies_behind_a_link_does_not_count(root: Path, opened: Open) -> None:
     outside = root / "elsewhere"
     put(outside / "c.txt")
@@ -605,7 +615,7 @@ def test_after_any_changes_the_index_is_as_if_it_were_new(
             now = index.inputs(task)
             assert now == fresh.inputs(task), (task, hints)
             moved |= {
-                path for path in now | before[task] if now.get(path) != before[task].get(path)
+                path for path in {*now, *before[task]} if now.get(path) != before[task].get(path)
             }
         edits = {path for path in moved if not affected.generated(path)}
         assert edits <= changed

@@ -32,6 +32,7 @@ Lister = Callable[[Sequence[str]], Iterable[str]]
 """Gives the files below some directories: tracked, and untracked but not ignored."""
 
 _RULES = ".gitignore"
+_NO_FILES: Mapping[str, str] = {}
 _PLACES = 16  # seen: 1,090 places cost git a second, the directory around them 50 ms
 
 
@@ -78,6 +79,7 @@ class FileIndex:
         self._ignored: set[str] = set()
         self._selected: dict[TaskId, set[str]] = {}
         self._matched: dict[Hashable, dict[str, bool]] = {}
+        self._shared: dict[Hashable, tuple[int, Mapping[str, str]]] = {}
         for path in self._find(self._places, self._literals):
             self._record.glance(path, known)
 
@@ -117,21 +119,34 @@ class FileIndex:
         """Whether a file below the directory is known."""
         return self._record.holds(directory)
 
-    def inputs(self, task_id: TaskId) -> dict[str, str]:
-        """The files that the task takes, with digests; for a server those of `restart_on`."""
-        if task_id not in self._selected:
-            self._selected[task_id] = self._select(task_id)
+    def inputs(self, task_id: TaskId) -> Mapping[str, str]:
+        """The files that the task takes, with digests; for a server those of `restart_on`.
+
+        Tasks that take the same files, none of which a task writes, get the very same mapping.
+        """
         if task_id in self._affected.servers:
             self._renew(task_id)
-        return self._record.digests(list(self._selected[task_id]))
+            return self._record.digests(self._taken(task_id))
+        alike = self._affected.alike(task_id)
+        generation, shared = self._shared.get(alike, (-1, _NO_FILES))
+        if generation == self._record.generation:
+            return shared
+        found = self._record.digests(self._taken(task_id))
+        if not any(self._matched.get(alike, {"": True}).values()):
+            self._shared[alike] = self._record.generation, found
+        return found
+
+    def _taken(self, task_id: TaskId) -> list[str]:
+        if task_id not in self._selected:
+            self._selected[task_id] = self._select(task_id)
+        return list(self._selected[task_id])
 
     def stands(self, task_id: TaskId) -> bool:
         """Whether stamps prove that the task takes what its key was made of, and nothing came.
 
         Costs little and changes nothing; where it is not so, `refresh` tells what moved.
         """
-        taken = self._selected.get(task_id, ())
-        if not all(map(self._record.proves, list(taken))):
+        if not all(map(self._record.proves, self._taken(task_id))):
             return False
         own, wide = self._affected.roots(task_id)
         ahead = [*own, *wide]
@@ -146,19 +161,27 @@ class FileIndex:
         unknown = (path for path in LOCKFILES if path not in self._record)
         return not any(os.path.lexists(f"{self._root}/{path}") for path in unknown)
 
-    def rewritten(self, task_id: TaskId, since: int) -> str | None:
-        """A file that the task takes and that was written after `since`, whatever it holds.
+    def rewritten(self, task_id: TaskId, since: int) -> list[str]:
+        """The files that the task takes and that were written after `since`, or are gone; sorted.
 
         `since` is a time of the wall clock, in nanoseconds. What changed and changed back looks
         like what it was, but may have been read meanwhile.
         """
-        for path in sorted(self._selected.get(task_id, ())):
-            try:
-                if os.lstat(f"{self._root}/{path}").st_ctime_ns > since:
-                    return path
-            except OSError:
-                return path
-        return None
+        return [path for path in sorted(self._taken(task_id)) if self._newer(path, since)]
+
+    def renewed(self, task_id: TaskId, since: int) -> list[str]:
+        """Those of them to which another file came that holds the same, or that are gone; sorted.
+
+        So git and editors that save beside a file leave what they changed and changed back. A
+        program that dates a file or writes the same into it does not.
+        """
+        return [path for path in self.rewritten(task_id, since) if self._record.renewed(path)]
+
+    def _newer(self, path: str, since: int) -> bool:
+        try:
+            return os.lstat(f"{self._root}/{path}").st_ctime_ns > since
+        except OSError:
+            return True
 
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.
@@ -317,7 +340,7 @@ class FileIndex:
         """Look again at what a server takes of its dependencies' output: no event tells of it."""
         own, _ = self._affected.roots(task_id)
         named = {path for root in own for path in (root, *self._named.below(root))}
-        for path in self._selected[task_id] | (named & self._literals):
+        for path in {*self._taken(task_id)} | (named & self._literals):
             if self._affected.generated(path):
                 self._record.look(path)
 

@@ -8,6 +8,7 @@ of the environment stay as hashes, and those of secrets as keyed ones (`without_
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -110,15 +111,33 @@ def without_secrets(
 
 def _config(task: Task) -> dict[str, str]:
     """The resolved config; what is not declared is left out, so that it differs from empty."""
-    facts: dict[str, object] = {"command": task.command}
-    if task.env_pass:
-        facts["env_pass"] = sorted(task.env_pass)
-    if task.env_set:
-        facts["env_set"] = sorted(task.env_set)
-    if task.env_secret:
-        facts["env_secret"] = sorted(task.env_secret)
-    facts |= _globs("inputs", task.inputs) | _globs("outputs", task.outputs)
-    facts |= _sandbox(task.sandbox)
+    made = _environment_of(task.env_pass, task.env_set, task.env_secret)
+    return {**_spelled(task.command, made, task.inputs, task.outputs, task.sandbox)}
+
+
+def _environment_of(
+    passed: tuple[str, ...], assigned: tuple[tuple[str, str], ...], secret: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    facts = {
+        "env_pass": sorted(passed),
+        "env_set": sorted(assigned),
+        "env_secret": sorted(secret),
+    }
+    return tuple((name, json.dumps(value)) for name, value in facts.items() if value)
+
+
+@lru_cache(maxsize=1024)
+def _spelled(
+    command: str | None,
+    environment: tuple[tuple[str, str], ...],
+    inputs: Globs | None,
+    outputs: Globs | None,
+    sandbox: Sandbox | None,
+) -> Mapping[str, str]:
+    """The same, made once for the many tasks of a workspace that are alike."""
+    facts: dict[str, object] = {"command": command, **dict(environment)}
+    facts |= _globs("inputs", inputs) | _globs("outputs", outputs)
+    facts |= _sandbox(sandbox)
     return {
         f"config:{name}": value if isinstance(value, str) else json.dumps(value)
         for name, value in facts.items()

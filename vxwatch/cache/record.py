@@ -13,7 +13,7 @@ from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
-_SIZE = 0  # of a stamp
+_SIZE, _INODE = 0, 3  # of a stamp
 _RATIO = 100
 _SMALL = 1 << 20  # bytes
 
@@ -22,14 +22,19 @@ class Record:
     """Files by path, relative to a root."""
 
     def __init__(self, root: str, clock: Clock, moved: Callable[[str, bool], None]) -> None:
-        """`root` is absolute; `moved` is told of a path that came (True) or went (False)."""
+        """`root` is absolute; `moved` is told of a path that came (True) or went (False).
+
+        `generation` is another one whenever anything of the record is.
+        """
         self._root = root
         self._clock = clock
         self._moved = moved
         self._seen: dict[str, Seen] = {}
         self._tree = PathTree()
         self._marked: dict[str, str | None] = {}
+        self._renewed: set[str] = set()
         self.unreadable: dict[str, str] = {}
+        self.generation = 0
         self._read = 0  # files
         self._read_bytes = 0
 
@@ -106,6 +111,8 @@ class Record:
         self._read += 1
         self._read_bytes += now.stamp[_SIZE]
         if before is not None and before.digest == now.digest:
+            if before.stamp[_INODE] != now.stamp[_INODE]:
+                self._renewed.add(path)
             return False
         self._marked.setdefault(path, before and before.digest)
         return True
@@ -116,14 +123,23 @@ class Record:
         if before is None:
             return False
         self._marked.setdefault(path, before.digest)
+        self.generation += 1
         self._tree.discard(path)
         self.unreadable.pop(path, None)
         self._moved(path, False)
         return True
 
     def mark(self) -> None:
-        """Remember what every file holds now."""
+        """Remember what every file holds now, and that it is the file that it is."""
         self._marked = {}
+        self._renewed = set()
+
+    def renewed(self, path: str) -> bool:
+        """Whether another file with the same content came to the path since the last mark."""
+        if path in self._renewed:
+            return True
+        seen, now = self._seen.get(path), glance(self._full(path))
+        return seen is not None and (now is None or now.stamp[_INODE] != seen.stamp[_INODE])
 
     def returned(self, paths: Collection[str]) -> frozenset[str]:
         """Those that were seen to differ since the last mark, and hold again what they held then."""
@@ -142,6 +158,7 @@ class Record:
     def _put(self, path: str, seen: Seen) -> None:
         new = path not in self._seen
         self._seen[path] = seen
+        self.generation += 1
         if seen.digest.startswith(UNREADABLE):
             self.unreadable[path] = os.strerror(int(seen.digest[1:].partition(" ")[0]))
         elif self.unreadable:

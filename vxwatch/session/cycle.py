@@ -200,6 +200,7 @@ class Cycle:
         outcome = await session.caching.settle(task, self._execute, self._moved)
         if outcome.status not in ("fresh", "restored"):
             session.keys.ran(task.id)
+            self._look_back(task)
             if not outcome.ok and task.id in self._outdated:
                 # It failed amid a change, and runs once more: nobody is to look into that.
                 self._stale.setdefault(task.id, "")
@@ -232,7 +233,7 @@ class Cycle:
         """
         session = self._session
         rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
-        if rewritten is not None:
+        if rewritten:
             session.memory.overtaken.add(task.id)
         elif session.index.stands(task.id):
             return None
@@ -245,7 +246,24 @@ class Cycle:
         if task.id not in session.memory.overtaken:
             return None
         taken = (path for path in sorted(changed) if self._takes(task, path))
-        return next(taken, rewritten or "an input")
+        return next(taken, rewritten[0] if rewritten else "an input")
+
+    def _look_back(self, task: "Task") -> None:
+        """The task has run: have it run once more where it may have read what is there no more."""
+        session = self._session
+        begun = self._begun_at.pop(task.id, None)
+        if begun is None or session.options.verb != "watch" or task.id in self._outdated:
+            return
+        renewed = session.index.renewed(task.id, begun)
+        changed = session.index.refresh(renewed) if renewed else frozenset()
+        if changed:
+            touched = session.affected.touched(changed, session.index.ignored)
+            self.overtake(touched.inputs | touched.uncached | touched.restarts)
+        again = session.memory.undone.once_more(task.id, {*renewed} - changed)
+        if again:
+            session.memory.overtaken.add(task.id)
+        if changed or again:
+            session.found(changed | again)
 
     def _takes(self, task: "Task", path: str) -> bool:
         ignored = path in self._session.index.ignored
@@ -254,7 +272,10 @@ class Cycle:
     async def _server(self, task: "Task") -> Outcome:
         session = self._session
         server = session.server(task)
+        self._begun_at[task.id] = time.time_ns()
         outcome = await server.ensure(task, session.keys.fingerprint(task.id))
+        if outcome.status in ("ready", "failed"):
+            self._look_back(task)
         if outcome.status == "ready" and task.id in session.memory.overtaken:
             server.distrust()
         return outcome

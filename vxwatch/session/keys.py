@@ -48,6 +48,7 @@ class KeyRing:
         self._keys: dict[TaskId, Key] = {}
         self._vouched: dict[TaskId, bool] = {}
         self._runs: dict[TaskId, int] = {}
+        self._sliced: dict[int, tuple[Mapping[str, str], Mapping[str, str]]] = {}
         self.replace(plan)
 
     def replace(self, plan: "Plan") -> None:
@@ -60,9 +61,11 @@ class KeyRing:
         self._runtime = Runtime(plan.workspace, self._all)
         self._keys.clear()
         self._vouched.clear()
+        self._sliced.clear()
 
     def forget(self, tasks: "Iterable[TaskId]") -> None:
         """Something these tasks fold may have moved."""
+        self._sliced.clear()
         for task in tasks:
             self._keys.pop(task, None)
 
@@ -155,10 +158,17 @@ class KeyRing:
         if not (_has_key(task) or self._whole_projects):
             return {}
         files = self._index.inputs(task.id)
-        for path in LOCKFILES.intersection(files):
-            if not _spells_out(task, path):
-                files[path] = self._locks.digest(path, files[path], task.project)
-        return files
+        known = self._sliced.get(id(files))
+        if known is not None and known[0] is files:
+            return known[1]
+        sliced = {
+            path: self._locks.digest(path, files[path], task.project)
+            for path in LOCKFILES.intersection(files)
+            if not _spells_out(task, path)
+        }
+        taken = {**files, **sliced} if sliced else files
+        self._sliced[id(files)] = files, taken
+        return taken
 
     def folded(self, task: "Task") -> frozenset[str] | None:
         """The projects whose keys the task's own key folds; None where no success of it is kept."""

@@ -30,6 +30,8 @@ class Runtime:
 
     def digests(self, task: "Task") -> dict[str, str]:
         """For each command that the task names: a digest of what it prints. Raises `UserError`."""
+        if not (task.input_runtime or task.input_workspace_runtime):
+            return {}
         root = self._workspace.root
         own = os.path.join(root, self._workspace.projects[task.project].dir).rstrip("/")
         asked = [(own, command) for command in task.input_runtime]

@@ -31,6 +31,7 @@ from vxwatch.session.masked import MaskedEvents
 from vxwatch.session.means import Means
 from vxwatch.session.recording import Recording
 from vxwatch.session.reloading import Reloads
+from vxwatch.session.undone import Undone
 from vxwatch.workspace.ports import host_ports
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Memory:
     blocks what depends on them; `settled` the key under which a task
     last succeeded, dropped before it runs again, so that a crash or a failure half-way never
     leaves a task looking fresh; `overtaken` the tasks whose inputs moved while they ran, or that
-    used the work of such a one: what they made belongs to no key.
+    used the work of such a one: what they made belongs to no key; `undone` what may have changed
+    and changed back while they ran.
     """
 
     def __init__(self) -> None:
@@ -59,6 +61,7 @@ class Memory:
         self.broken: set[TaskId] = set()
         self.settled: dict[TaskId, str] = {}
         self.overtaken: set[TaskId] = set()
+        self.undone = Undone()
 
     def record(self, outcome: Outcome) -> None:
         """Remember how a task ended; `kept` and `fresh` say that the earlier outcome stands."""
