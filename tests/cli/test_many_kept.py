@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 
 import pytest
 
@@ -109,3 +110,42 @@ def test_a_task_that_another_vx_is_at_is_waited_for(many: Workspace) -> None:
     assert told(many).endswith(f"{MANY - 1} restored") or told(many) == f"{MANY} fresh"
     first.process.wait(20)
     whole(many)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["repository", "part of one"])
+def test_files_that_git_lists_ahead_are_those_of_now(ws: Workspace, inside: bool) -> None:
+    """More files than vx waits for the configs with, before it asks git for them."""
+    if inside:
+        shutil.rmtree(ws.file(".git"))
+        subprocess.run(["git", "init", "-q", os.path.dirname(ws.path)], check=True)
+    for number in range(1500):
+        ws.write(f"src/{number % 10}/{number}", f"{number}")
+    ws.write(".gitignore", "*.log\nout\n")
+    ws.task(
+        "t",
+        'echo run >> "$LOGS/t"; cat $(find src -type f | sort) > out',
+        inputs=["src/**"],
+        outputs=["out"],
+    )
+
+    def ended() -> str:
+        done = ws.vx("run", "t", seconds=60)
+        assert done.code == 0, done.text
+        return done.out.splitlines()[-1].partition(" in ")[0]
+
+    assert ended() == "1 ran"
+    assert os.stat(ws.file(".vx/cache/files")).st_size > 100_000
+    ws.write("src/noise.log", "x")
+    assert ended() == "1 fresh"
+    ws.write("src/new", "x")
+    assert ended() == "1 ran"
+    ws.write("src/0/0", "other")
+    assert ended() == "1 ran"
+    os.unlink(ws.file("src/new"))
+    ws.write("src/0/0", "0")
+    assert ended() == "1 restored"
+    ws.write(".gitignore", "out\n")
+    assert ended() == "1 ran"
+    assert ended() == "1 fresh"
+    assert ws.runs("t") == 4
+    ws.nothing_left()

@@ -1,5 +1,6 @@
 """Helpers of vx itself: an answer, or a conversation."""
 
+import contextlib
 import functools
 import operator
 import os
@@ -7,8 +8,8 @@ import time
 
 import pytest
 
-from tests.harness.waiting import patience
-from vxwatch.process.command import NOT_FOUND, Conversation, ConversationError, capture
+from tests.harness.waiting import patience, wait_for
+from vxwatch.process.command import NOT_FOUND, Begun, Conversation, ConversationError, capture
 
 
 def test_a_capture_gives_both_streams_and_the_code(tmp_path: object) -> None:
@@ -29,6 +30,26 @@ def test_a_program_that_is_missing_is_no_exception() -> None:
 def test_a_capture_is_out_of_reach_of_the_terminals_signals() -> None:
     done = capture(("sh", "-c", "ps -o pgid= -p $$"), cwd="/")
     assert int(done.out) != os.getpgid(0)
+
+
+def test_what_was_begun_works_by_itself_and_ends_with_all_it_wrote() -> None:
+    script = "head -c 3000000 /dev/zero; echo no >&2; exit 3"
+    with contextlib.closing(Begun(("sh", "-c", script), cwd="/")) as begun:
+        wait_for(begun.is_done, "nobody has to read for it to end")
+        assert begun.end() == (3, bytes(3_000_000), b"no\n")
+
+
+def test_what_was_begun_and_is_not_wanted_is_ended() -> None:
+    with contextlib.closing(Begun(("sh", "-c", "sleep 60 & wait"), cwd="/")) as begun:
+        assert not begun.is_done()
+    assert begun.is_done()
+
+
+def test_what_cannot_begin_ends_so() -> None:
+    with contextlib.closing(Begun(("no-such-helper",), cwd="/")) as begun:
+        done = begun.end()
+    assert done.code == NOT_FOUND
+    assert b"no-such-helper" in done.err
 
 
 def test_a_conversation_answers_one_request_after_the_other() -> None:

@@ -17,7 +17,8 @@ from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
 from vxwatch.output.text import counts
-from vxwatch.session.knowledge import Knowledge
+from vxwatch.process.command import Begun
+from vxwatch.session.knowledge import Knowledge, listing_ahead
 from vxwatch.session.planning import Options, Plan, make_plan
 
 Verb = Literal["run", "watch"]
@@ -35,28 +36,40 @@ def begin(verb: Verb, *, forwarded: tuple[str, ...], **given: Any) -> int:
         # Who writes to a terminal from the background is not to be stopped for it (stty tostop).
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         options = _options(verb, forwarded, given, os.environ)
-        plan = make_plan(options)
-        if given.get("graph") or given.get("dry"):
-            return _instead(plan, options, given)
-        if options.learn:
-            from vxwatch.session.learning import check
-
-            check(plan)
-        _refuse_a_task_of(plan.workspace.root, os.environ)
-        if any(given.get(option) for option in ("summarize", "profile", "report")):
-            return _reported(plan, options, given, heeded, early)
-        with closing(Knowledge(plan, options, os.environ)) as known:
-            code = _nothing_to_do(plan, options, known) if verb == "run" else None
-            if code is not None:
-                return code
-            _get_ready()
-            from vxwatch.cli.live import live
-
-            return live(plan, options, known, heeded, early)
+        # A watch has to list the files after it began to watch them.
+        with listing_ahead(options.directory if verb == "run" else "") as listing:
+            return _begin(options, given, heeded, early, listing)
     except Interrupted as interrupted:
         return 128 + interrupted.number if verb == "run" else 0
     finally:
         answer(heeded, signal.SIG_IGN)
+
+
+def _begin(
+    options: Options,
+    given: Mapping[str, Any],
+    heeded: list[signal.Signals],
+    early: Early,
+    listing: Begun | None,
+) -> int:
+    plan = make_plan(options)
+    if given.get("graph") or given.get("dry"):
+        return _instead(plan, options, given)
+    if options.learn:
+        from vxwatch.session.learning import check
+
+        check(plan)
+    _refuse_a_task_of(plan.workspace.root, os.environ)
+    if any(given.get(option) for option in ("summarize", "profile", "report")):
+        return _reported(plan, options, given, heeded, early)
+    with closing(Knowledge(plan, options, os.environ, listing)) as known:
+        code = _nothing_to_do(plan, options, known) if options.verb == "run" else None
+        if code is not None:
+            return code
+        _get_ready()
+        from vxwatch.cli.live import live
+
+        return live(plan, options, known, heeded, early)
 
 
 def _get_ready() -> None:

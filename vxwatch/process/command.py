@@ -5,6 +5,7 @@ a process group of its own, so that Ctrl-C on the terminal does not cut an answe
 ends when its input does, so that it cannot outlive vx.
 """
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,59 @@ def capture(
     except subprocess.TimeoutExpired:
         return Captured(-signal.SIGKILL, b"", b"it took too long")
     return Captured(done.returncode, done.stdout, done.stderr or b"")
+
+
+class Begun:
+    """A helper that works while we do something else. Must be closed.
+
+    It never waits for us: what it writes goes to memory.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Begin. One that cannot be started ends as `capture` says."""
+        self.argv = tuple(argv)
+        self._out = [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("out", "err")]
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._trouble = b""
+        try:
+            self._helper = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=self._out[0],
+                stderr=self._out[1],
+                process_group=0,
+            )
+        except OSError as error:
+            self._trouble = str(error).encode()
+
+    def is_done(self) -> bool:
+        """Whether it has ended, or never began."""
+        return self._helper is None or self._helper.poll() is not None
+
+    def end(self) -> Captured:
+        """Wait for its end; how it ended. Once."""
+        if self._helper is None:
+            return Captured(NOT_FOUND, b"", self._trouble)
+        code = self._helper.wait()
+        return Captured(code, *map(_written, self._out))
+
+    def close(self) -> None:
+        """End it and what it started, if that is still to do; let go of what it wrote."""
+        if self._helper is not None and self._helper.poll() is None:
+            os.killpg(self._helper.pid, signal.SIGKILL)
+            self._helper.wait()
+        while self._out:
+            os.close(self._out.pop())
+
+
+def _written(file: int) -> bytes:
+    os.lseek(file, 0, os.SEEK_SET)
+    with open(file, "rb", closefd=False) as stream:
+        return stream.read()
 
 
 class ConversationError(Exception):

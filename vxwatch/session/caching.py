@@ -12,7 +12,7 @@ never left behind. Keys and the index of files are looked at on the event loop o
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -103,6 +103,15 @@ class Caching:
             self._tried[outcome.task] = key.hex
         with self._cache.trouble("the history of this run is not whole"):
             self._recorder.ended(shown, key, started, groups)
+
+    def unchanged(self, outcomes: Iterable[Outcome]) -> None:
+        """Write down that these tasks were fresh."""
+        if self._cache is None or self._recorder is None:
+            return
+        now, keys = time.time_ns(), self._session.keys
+        with self._cache.trouble("the history of this run is not whole"):
+            for outcome in outcomes:
+                self._recorder.ended(outcome, keys.made(outcome.task), now)
 
     def cycle(self, number: int, started: int, seconds: float, paths: "Collection[str]") -> None:
         """Write down a cycle that began at this time of the wall clock, and what came of it."""

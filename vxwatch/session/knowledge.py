@@ -4,22 +4,30 @@
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.files import FileIndex
 from vxwatch.cache.place import cache_place
+from vxwatch.cache.remembered import PLACE as READ
 from vxwatch.cache.remembered import Remembered
 from vxwatch.cache.reuse import Cache, Notice
 from vxwatch.cache.secretkey import secret_key
 from vxwatch.cache.store import Store
 from vxwatch.graph.affected import Affected
+from vxwatch.graph.places import upward
 from vxwatch.session.keys import KeyRing
-from vxwatch.workspace.git import Git, Ignores
+from vxwatch.workspace.git import Git, Ignores, begin_listing
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
+    from vxwatch.process.command import Begun
     from vxwatch.session.planning import Options, Plan
+
+
+_LARGE = 100_000
+"""Bytes of the record of files that were read: it has about 100 of each."""
 
 
 class Knowledge:
@@ -28,7 +36,14 @@ class Knowledge:
     `fresh` are tasks that were found to have nothing to do.
     """
 
-    def __init__(self, plan: "Plan", options: "Options", environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        plan: "Plan",
+        options: "Options",
+        environ: Mapping[str, str],
+        listing: "Begun | None" = None,
+    ) -> None:
+        """`listing` is git's of the whole workspace, begun before; it stays the caller's to close."""
         self.affected = Affected(plan.workspace, plan.graph)
         self.ignores = Ignores(plan.workspace.root)
         self.index: FileIndex
@@ -36,6 +51,7 @@ class Knowledge:
         self._plan = plan
         self._options = options
         self._environ = environ
+        self._listing = listing
         self._learned = False
         self.fresh: frozenset[TaskId] = frozenset()
         self._cache: Cache | None = None
@@ -49,8 +65,9 @@ class Knowledge:
         root = self._plan.workspace.root
 
         def lister(places: Sequence[str]) -> list[str]:
+            listing, self._listing = self._listing, None
             # A repository may come, or go, while a watch runs.
-            return Git(root).tracked_and_untracked(places)
+            return Git(root, listing=listing).tracked_and_untracked(places)
 
         self.index = FileIndex(
             root, self.affected, self.ignores, lister, remembered=Remembered.load(root)
@@ -115,3 +132,25 @@ class Knowledge:
             # It spares time and nothing else; whatever keeps it from being written, the cache tells.
             with contextlib.suppress(OSError):
                 self.index.remember()
+
+
+@contextlib.contextmanager
+def listing_ahead(directory: str) -> "Iterator[Begun | None]":
+    """Have git list the workspace around a directory from now on, where it is known to be large.
+
+    It takes as long as to read the configs, and needs none of them.
+    """
+    root = next((place for place in upward(directory) if _is_large(place)), None)
+    if root is None:
+        yield None
+        return
+    with contextlib.closing(begin_listing(root)) as listing:
+        yield listing
+
+
+def _is_large(place: str) -> bool:
+    """Whether a workspace lies here of which many files were read."""
+    try:
+        return os.stat(f"{place}/{READ}").st_size > _LARGE
+    except OSError:
+        return False

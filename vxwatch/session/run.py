@@ -6,7 +6,6 @@ server that is held in the foreground ends the session.
 
 from typing import TYPE_CHECKING
 
-from vxwatch.events import Outcome
 from vxwatch.session.cycle import Cycle
 
 if TYPE_CHECKING:
@@ -22,9 +21,7 @@ async def run(session: "Session") -> None:
     # What is left out may be stale, and what builds on it then is nobody's to use again.
     session.memory.overtaken |= plan.left_out
     fresh = session.known.fresh
-    for task in plan.graph.order:
-        if task in fresh:
-            session.settle(Outcome(task, "fresh"))
+    session.settle(task for task in plan.graph.order if task in fresh)
     done = plan.left_out | fresh
     running = [task for task in plan.graph.order if task not in done]
     cycle = Cycle(session, 1, running, ())

@@ -10,14 +10,14 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from vxwatch.errors import UserError
-from vxwatch.events import Emit, Notice, Outcome, TaskEnded
+from vxwatch.events import Emit, Notice, Outcome
 from vxwatch.masking import SHORTEST, Masker, maskable
 from vxwatch.process import suspension
 from vxwatch.process.environment import secret_values
@@ -207,12 +207,13 @@ class Session:
         """The keys of the plan's tasks, once their files were learned."""
         return self.known.keys
 
-    def settle(self, outcome: Outcome) -> None:
-        """A task had nothing to do, which was known before the first cycle."""
-        self.memory.record(outcome)
-        self.memory.settled[outcome.task] = self.keys.key(outcome.task)
-        self.caching.ended(outcome, time.time_ns())
-        self.emit(TaskEnded(outcome))
+    def settle(self, tasks: "Iterable[TaskId]") -> None:
+        """These had nothing to do, which was known before the first cycle: no event tells of them."""
+        outcomes = [Outcome(task, "fresh") for task in tasks]
+        for outcome in outcomes:
+            self.memory.record(outcome)
+            self.memory.settled[outcome.task] = self.keys.key(outcome.task)
+        self.caching.unchanged(outcomes)
 
     def found(self, changed: Collection[str]) -> None:
         """These files were seen to change, by who looked at them when no event had told yet."""

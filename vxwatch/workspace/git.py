@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from vxwatch import globs
 from vxwatch.errors import UserError
-from vxwatch.process.command import Captured, Conversation, ConversationError, capture
+from vxwatch.process.command import Begun, Captured, Conversation, ConversationError, capture
 from vxwatch.process.programs import resolve
 from vxwatch.workspace.gitignore import Rules
 
@@ -48,11 +48,15 @@ class Git:
     """The files of a workspace. `root` is absolute and real; paths are relative to it.
 
     `workspace` is the root of the whole, where that is another one: no program in it is run.
+    `listing` is git's answer for all of the root, which was asked for before.
     """
 
-    def __init__(self, root: str, workspace: str | None = None) -> None:
+    def __init__(
+        self, root: str, workspace: str | None = None, listing: Begun | None = None
+    ) -> None:
         self.root = root
         self._workspace = workspace or root
+        self._listing = listing
         self._present: bool | None = None
 
     @property
@@ -128,7 +132,16 @@ class Git:
 
     def _run(self, *words: str) -> Captured:
         argv = (git_program(self._workspace), *words)
+        listing, self._listing = self._listing, None
+        if listing is not None and listing.argv == argv:
+            return listing.end()
         return capture(argv, cwd=self.root, env=environment(os.environ))
+
+
+def begin_listing(root: str) -> Begun:
+    """Have git list the files of a workspace, while it is loaded: for `Git(root, listing=...)`."""
+    argv = (git_program(root), *_LIST, "--cached", *_OTHERS)
+    return Begun(argv, cwd=root, env=environment(os.environ))
 
 
 class Ignores:
