@@ -312,7 +312,8 @@ def stash(ground: Ground) -> str:
 
 def unstash(ground: Ground) -> str:
     told = ground.git("stash", "pop", "-q")
-    return f"{told}, {ground.git('checkout', '-q', '-f', '.')}"
+    # What git could not merge is no config, and waits to be mended.
+    return f"{told}, {ground.git('reset', '-q', '--hard')}" if told[-1] != "0" else told
 
 
 def rebase(ground: Ground) -> str:
@@ -409,13 +410,12 @@ def ignored_file(ground: Ground) -> str:
 
 
 def empty_directory(ground: Ground) -> str:
+    """Make one; rename it, if it is there and still is one."""
     path = f"{os.path.dirname(ground.file())}/empty"
-    if not os.path.exists(path):
+    if not os.path.lexists(path):
         os.mkdir(path)
-    else:
-        os.rename(path, f"{path}2") if os.path.isdir(path) and not os.path.exists(
-            f"{path}2"
-        ) else None
+    elif os.path.isdir(path) and not os.listdir(path) and not os.path.lexists(f"{path}2"):
+        os.rename(path, f"{path}2")
     return ground.short(path)
 
 
