@@ -39,19 +39,7 @@ def told(ws: Workspace, *words: str, **environ: str) -> str:
 
 def modules(ws: Workspace, *words: str, then: str = "1 fresh in ") -> set[str]:
     """What a run of the task loads, which ends so."""
-    code = (
-        f"import sys; from vxwatch.cli import main; sys.argv = {['vx', 'run', 't', *words]}\n"
-        "try: main()\n"
-        "finally: print(*sorted(sys.modules), file=sys.stderr)\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ws.path,
-        env=ws.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = ws.in_python("run", "t", *words, then="print(*sorted(sys.modules), file=sys.stderr)")
     assert then in ran.stdout
     return set(ran.stderr.split())
 

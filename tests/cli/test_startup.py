@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -56,19 +55,8 @@ def test_a_run_without_a_sandbox_loads_none(ws: Workspace) -> None:
 
 def test_garbage_is_collected_once_all_is_loaded(ws: Workspace) -> None:
     ws.task("build", "true")
-    code = (
-        "import gc, sys; from vxwatch.cli import main; sys.argv = ['vx', 'run', 'build']\n"
-        "try: main()\n"
-        "finally: print(gc.isenabled(), gc.get_freeze_count() > 0)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ws.path,
-        env=ws.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    then = "import gc; print(gc.isenabled(), gc.get_freeze_count() > 0)"
+    done = ws.in_python("run", "build", then=then)
     assert done.stdout.splitlines()[-1] == "True True"
 
 

@@ -186,6 +186,21 @@ class Workspace:
         argv = [running.VX, *words]
         return running.finish(argv, self.file(cwd), self.environment, seconds)
 
+    def in_python(self, *words: str, then: str) -> subprocess.CompletedProcess[str]:
+        """Run vx in a Python that does something more when it has ended, and wait for its end."""
+        code = (
+            f"import sys; from vxwatch.cli import main; sys.argv = {['vx', *words]}\n"
+            f"try: main()\nfinally: {then}\n"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=self.path,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
     def start(self, *words: str) -> running.Background:
         """Start vx in the background."""
         return self.start_command(running.VX, *words)

@@ -1,9 +1,11 @@
 """Workspaces as values, in few words, for tests of what is decided without files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vxwatch.model import Project, Task, Workspace
+from vxwatch.model import Globs, Project, Rules, Task, Workspace
+
+Patterns = Sequence[str] | Globs | None
 
 
 def project(
@@ -38,3 +40,33 @@ def workspace(*projects: Project, root: str = "/work/space") -> Workspace:
         root_project=at_root[0] if at_root else None,
         config_files=tuple(each.config for each in projects if each.config),
     )
+
+
+def files_task(
+    name: str,
+    *,
+    inputs: Patterns = None,
+    outputs: Patterns = None,
+    after: Sequence[str] = (),
+    project: str = "app",
+) -> Task:
+    """A task that takes and makes these files of its project."""
+
+    def globs(patterns: Patterns) -> Globs | None:
+        if patterns is None or isinstance(patterns, Globs):
+            return patterns
+        return Globs(tuple(patterns))
+
+    return Task(
+        project, name, "x", depends_on=tuple(after), inputs=globs(inputs), outputs=globs(outputs)
+    )
+
+
+def nested(tasks: Sequence[Task], rules: Rules | None = None) -> Workspace:
+    """A workspace of the root, `app` and, inside that, `lib`, with these tasks."""
+    directories = {"root": "", "app": "apps/app", "lib": "apps/app/lib"}
+    projects = {
+        name: Project(name, at, None, "x", (), {t.name: t for t in tasks if t.project == name})
+        for name, at in directories.items()
+    }
+    return Workspace("/w", projects, "root", (), rules=rules or Rules())

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.harness.browsing import CHROMIUM, LOADED, chromium
+from tests.harness.browsing import CHROMIUM, LOADED
 from tests.harness.ports import is_free
-from tests.harness.webapp import UI, WEB, WebApp, node_modules
+from tests.harness.webapp import UI, WEB, WebApp
 from tests.harness.workspace import Box, Workspace, get
 
 pytestmark = [
@@ -24,17 +24,6 @@ pytestmark = [
 
 OVERLAY = "vx-live-reload"
 LOADS = "sessionStorage.loads = +(sessionStorage.loads || 0) + 1"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(str(tmp_path_factory.mktemp("home"))) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return node_modules(str(tmp_path_factory.mktemp("webapp")))
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Self
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.harness.browsing import LOADED, chromium
-from tests.harness.webapp import API, UI, WEB, WebApp, node_modules
+from tests.harness.browsing import LOADED
+from tests.harness.webapp import API, UI, WEB, WebApp
 from tests.harness.workspace import get
 
 pytestmark = [
@@ -21,17 +21,6 @@ pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.xdist_group("browser"),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(str(tmp_path_factory.mktemp("home"))) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return node_modules(str(tmp_path_factory.mktemp("webapp")))
 
 
 @pytest.fixture

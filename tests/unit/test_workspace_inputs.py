@@ -4,35 +4,23 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from vxwatch.model import Globs, Project, Task, Workspace
+from tests.harness.workspaces import Patterns, files_task, nested
+from vxwatch.model import Globs, Task
 from vxwatch.workspace.inputs import check_inputs
 
 
 def task(
     name: str,
-    inputs: Sequence[str] | Globs | None = None,
-    outputs: Sequence[str] | Globs | None = None,
+    inputs: Patterns = None,
+    outputs: Patterns = None,
     after: Sequence[str] = (),
     project: str = "app",
 ) -> Task:
-    def globs(patterns: Sequence[str] | Globs | None) -> Globs | None:
-        if patterns is None or isinstance(patterns, Globs):
-            return patterns
-        return Globs(tuple(patterns))
-
-    return Task(
-        project, name, "x", depends_on=tuple(after), inputs=globs(inputs), outputs=globs(outputs)
-    )
+    return files_task(name, inputs=inputs, outputs=outputs, after=after, project=project)
 
 
 def check(*tasks: Task, ignored: Collection[str] = ()) -> list[tuple[str, str, str]]:
-    directories = {"root": "", "app": "apps/app", "lib": "apps/app/lib"}
-    projects = {
-        name: Project(name, at, None, "x", (), {t.name: t for t in tasks if t.project == name})
-        for name, at in directories.items()
-    }
-    workspace = Workspace("/w", projects, "root", ())
-    return list(check_inputs(workspace, lambda paths: {*paths}.intersection(ignored)))
+    return list(check_inputs(nested(tasks), lambda paths: {*paths}.intersection(ignored)))
 
 
 GEN = task("gen", ["schema/**"], ["src/gen/**"])

@@ -4,37 +4,25 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.harness.workspaces import Patterns, files_task, nested
 from vxwatch.model import Globs, Project, Rules, Task, Workspace
 from vxwatch.workspace.outputs import check_outputs
 
 
 def task(
     name: str,
-    outputs: Sequence[str] | Globs | None = None,
-    inputs: Sequence[str] | Globs | None = ("src/**",),
+    outputs: Patterns = None,
+    inputs: Patterns = ("src/**",),
     after: Sequence[str] = (),
     project: str = "app",
 ) -> Task:
-    def globs(patterns: Sequence[str] | Globs | None) -> Globs | None:
-        if patterns is None or isinstance(patterns, Globs):
-            return patterns
-        return Globs(tuple(patterns))
-
-    return Task(
-        project, name, "x", depends_on=tuple(after), inputs=globs(inputs), outputs=globs(outputs)
-    )
+    return files_task(name, inputs=inputs, outputs=outputs, after=after, project=project)
 
 
 def check(
     *tasks: Task, tracked: Sequence[str] = (), rules: Rules | None = None
 ) -> list[tuple[str, str, str]]:
-    directories = {"root": "", "app": "apps/app", "lib": "apps/app/lib"}
-    projects = {
-        name: Project(name, at, None, "x", (), {t.name: t for t in tasks if t.project == name})
-        for name, at in directories.items()
-    }
-    workspace = Workspace("/w", projects, "root", (), rules=rules or Rules())
-    return [fault[:3] for fault in check_outputs(workspace, lambda _: tracked)]
+    return [fault[:3] for fault in check_outputs(nested(tasks, rules), lambda _: tracked)]
 
 
 def test_overlap_without_order() -> None:

@@ -223,8 +223,8 @@ class BoxMaker:
                 sent.callback(ways.let_go)
                 stack.push_async_callback(ways.close)
                 await ways.begin()
-            directory = found.ground.directory
             as_root = os.geteuid() == 0 and self._owner is None
+            directory = found.ground.directory
             shape = Shape(directory, self._room, root_user=as_root, own_proc=own_proc)
             saving = await self._saving(task, mounts, stack)
             descriptors, bound = self._bind(mounts, shape, sent, saving)
@@ -234,34 +234,51 @@ class BoxMaker:
             if own_proc and self._traced(task):
                 trace = self._trace(task, found, mounts)
                 stack.callback(trace.close)
-                sent.callback(os.close, trace.descriptor)
-                descriptors[LOG_FD] = trace.descriptor
-                if self._owner is not None:
-                    os.fchown(trace.descriptor, *self._owner)  # opened again by name, in the box
-            launch = Launch(
-                argv=command_line(
-                    self._programs,
-                    command,
-                    blocked=ways is not None,
-                    tracer=self.tracer.words(looks=trace.looks) if self.tracer and trace else (),
-                    on_terminal=stdin == "terminal",
-                ),
-                cwd=directory if self._owner is None else "/",
-                env={
-                    **environment,
-                    **(_GIT if found.names_git else {}),
-                    **(ways.variables(environment) if ways else {}),
-                    "PWD": directory,
-                    "TMPDIR": own_temp,
-                },
+                descriptors[LOG_FD] = self._lend_log(trace, sent)
+            launch = self._launch(command, found, environment, stdin, ways, trace)
+            launch = launch._replace(
+                env={**launch.env, "PWD": directory, "TMPDIR": own_temp},
                 fds=descriptors | ({BLOCK_FD: ways.waits} if ways else {}),
-                stdin=stdin,
-                owner=self._owner,
-                boxed=True,
             )
             lent = stack.pop_all()
             seen = _Seen(closed, bound, _before(found, mounts), saving)
         return Box(launch, sent, lent, ways, seen, trace)
+
+    def _launch(
+        self,
+        command: str,
+        found: Survey,
+        environment: Mapping[str, str],
+        stdin: Stdin,
+        ways: Entrance | None,
+        trace: Trace | None,
+    ) -> Launch:
+        """How the box is started, but for what is lent to it and where its files are."""
+        tracer = self.tracer.words(looks=trace.looks) if self.tracer and trace else ()
+        return Launch(
+            argv=command_line(
+                self._programs,
+                command,
+                blocked=ways is not None,
+                tracer=tracer,
+                on_terminal=stdin == "terminal",
+            ),
+            cwd=found.ground.directory if self._owner is None else "/",
+            env={
+                **environment,
+                **(_GIT if found.names_git else {}),
+                **(ways.variables(environment) if ways else {}),
+            },
+            stdin=stdin,
+            owner=self._owner,
+            boxed=True,
+        )
+
+    def _lend_log(self, trace: Trace, sent: ExitStack) -> int:
+        sent.callback(os.close, trace.descriptor)
+        if self._owner is not None:
+            os.fchown(trace.descriptor, *self._owner)  # opened again by name, in the box
+        return trace.descriptor
 
     def _traced(self, task: Task) -> bool:
         """Whether what this task is denied is to be told: of those that end, all that we can."""
