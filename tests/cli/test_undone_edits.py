@@ -110,6 +110,32 @@ def test_a_task_that_makes_a_file_anew_as_it_was_runs_once_more_once(ws: Workspa
     ws.nothing_left()
 
 
+def test_what_git_undoes_twice_in_a_row_is_no_work_of_the_task(ws: Workspace) -> None:
+    ws.write("src/a", "second")
+    ws.write(".gitignore", "out\n")
+    ws.write("build.sh", f"{_BUILD}rm -f $LOGS/read $LOGS/go\n")
+    ws.git("add", "-A")
+    ws.git("commit", "-qm", "second")
+    ws.write("src/a", "first")
+    ws.git("commit", "-qam", "first")
+    ws.task("build", "sh build.sh", inputs=["src/**"], outputs=["out"])
+    vx = ws.watch("build", "--on-busy=queue")
+    for run in (1, 2):
+        ws.wait_steps("steps", "start", run)
+        ws.git("checkout", "-q", "HEAD~", "--", "src/a")
+        ws.settle(0.5)  # it is looked at while the task runs
+        _open(ws, "read")
+        ws.wait_steps("steps", "read", run)
+        ws.git("checkout", "-q", "HEAD", "--", "src/a")
+        _open(ws, "go")
+    ws.wait_steps("steps", "start", 3)
+    _open(ws, "read")
+    _open(ws, "go")
+    ws.wait(lambda: ws.holds("out", "first"), "what is on the disk is built")
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
 def test_an_undone_edit_of_a_server_that_was_starting_restarts_it(ws: Workspace) -> None:
     port = ws.port()
     ws.write("conf", "first")

@@ -24,6 +24,28 @@ def test_what_it_does_in_that_run_too_is_its_own_work_from_then_on() -> None:
     assert undone.once_more("t", ["a", "b", "c"]) == {"c"}
 
 
+def test_what_git_does_is_never_taken_for_its_work() -> None:
+    undone = Undone()
+    assert undone.once_more("t", ["a"], git=True) == {"a"}
+    assert undone.once_more("t", ["a"], git=True) == {"a"}
+    assert undone.once_more("t", ["a"]) == frozenset()
+    assert undone.once_more("t", ["a"], git=True) == {"a"}
+
+
+def test_what_may_be_its_work_is_known_until_it_shows_that_it_is_not() -> None:
+    undone = Undone()
+    assert not undone.may_be_own("t", ["a"])
+    undone.once_more("t", ["a"])
+    assert undone.may_be_own("t", ["b", "a"])
+    assert not undone.may_be_own("other", ["a"])
+    undone.once_more("t", [])
+    assert not undone.may_be_own("t", ["a"])
+    for _ in range(2):
+        undone.once_more("t", ["a"])
+    undone.once_more("t", [])
+    assert undone.may_be_own("t", ["a"])
+
+
 @given(PATHS, st.lists(PATHS, max_size=8))
 def test_a_task_that_always_makes_the_same_comes_to_rest(
     own: frozenset[str], more: list[frozenset[str]]

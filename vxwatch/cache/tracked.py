@@ -53,7 +53,7 @@ class TrackedFiles:
     def _of(self, repository: str) -> list[str]:
         """What the repository tracks, sorted."""
         full = f"{self._root}/{repository}".rstrip("/")
-        stamp = _index_stamp(full)
+        stamp = index_stamp(full)
         known = self._known.get(repository)
         if known is None or known[0] != stamp:
             files = Git(full, self._root).tracked([""])
@@ -63,8 +63,11 @@ class TrackedFiles:
         return known[1]
 
 
-def _index_stamp(directory: str) -> Stamp:
-    """What moves when git's index of the repository around a directory does."""
+def index_stamp(directory: str) -> Stamp:
+    """What moves when git's index of the repository around a directory does.
+
+    git writes it anew whenever it changes the work tree.
+    """
     place = git_directory(directory)
     if place is None:
         return None

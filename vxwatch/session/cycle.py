@@ -10,6 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from vxwatch.cache.tracked import index_stamp
 from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded, TaskRestarted
 from vxwatch.graph.affected import LOCKFILES
 from vxwatch.graph.schedule import Schedule
@@ -51,6 +52,7 @@ class Cycle:
         self._outdated: set[TaskId] = set()
         self._moving = False
         self._begun_at: dict[TaskId, int] = {}
+        self._git = index_stamp(session.workspace.root)
         self._began_at, self._seconds = 0, 0.0
 
     def overtake(self, tasks: "Collection[TaskId]") -> None:
@@ -259,7 +261,8 @@ class Cycle:
         if changed:
             touched = session.affected.touched(changed, session.index.ignored)
             self.overtake(touched.inputs | touched.uncached | touched.restarts)
-        again = session.memory.undone.once_more(task.id, {*renewed} - changed)
+        git = index_stamp(session.workspace.root) != self._git
+        again = session.memory.undone.once_more(task.id, {*renewed} - changed, git=git)
         if again:
             session.memory.overtaken.add(task.id)
         if changed or again:

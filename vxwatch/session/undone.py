@@ -2,7 +2,8 @@
 
 Somebody may have changed them and changed them back, faster than a watch looks, as git does: the
 task may have read what is no longer there, and runs once more. Or the task makes them itself, just
-as they were: then it does so again in that run, and is left alone with them from then on. Pure.
+as they were: then it does so again in that run, and is left alone with them from then on. Where git
+was at work meanwhile, nothing is taken for the work of a task. Pure.
 """
 
 from collections.abc import Collection
@@ -11,20 +12,31 @@ from vxwatch.model import TaskId
 
 
 class Undone:
-    """Of one session."""
+    """Of one session, or of one watch as a whole: then the task is all that ran."""
 
     def __init__(self) -> None:
         self._suspects: dict[TaskId, frozenset[str]] = {}
         self._own: dict[TaskId, frozenset[str]] = {}
 
-    def once_more(self, task: TaskId, renewed: Collection[str]) -> frozenset[str]:
-        """The task ran, and these were made anew meanwhile; those for which it is to run once more."""
-        own = self._own.get(task, frozenset())
+    def once_more(
+        self, task: TaskId, renewed: Collection[str], *, git: bool = False
+    ) -> frozenset[str]:
+        """The task ran, and these were made anew meanwhile; those for which it is to run once more.
+
+        `git`: it was at work, too.
+        """
+        own = frozenset() if git else self._own.get(task, frozenset())
         before = self._suspects.pop(task, frozenset())
         new = frozenset(renewed) - own
-        if not new.isdisjoint(before):
+        if not git and not new.isdisjoint(before):
             self._own[task] = own | (new & before)
             new -= before
         if new:
             self._suspects[task] = new
         return new
+
+    def may_be_own(self, task: TaskId, paths: Collection[str]) -> bool:
+        """Whether any of these may be the task's own work, as far as is known by now."""
+        nothing: frozenset[str] = frozenset()
+        known = self._own.get(task, nothing) | self._suspects.get(task, nothing)
+        return not known.isdisjoint(paths)

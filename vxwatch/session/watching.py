@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from vxwatch.cache.tracked import index_stamp
 from vxwatch.errors import ConfigError, UserError
 from vxwatch.events import Refused, RunStarted, Watching
 from vxwatch.session.again import Again
@@ -25,6 +26,7 @@ from vxwatch.session.race import race
 from vxwatch.session.reach import Reach
 from vxwatch.session.remarks import Remarks
 from vxwatch.session.territory import Territory
+from vxwatch.session.undone import Undone
 from vxwatch.session.uprooted import Homes
 from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
@@ -59,7 +61,8 @@ class Watch:
         self._broken = False
         self._lost: set[TaskId] = set()
         self._waiting: frozenset[str] = frozenset()
-        self._returned: frozenset[str] = frozenset()
+        self._undone = Undone()
+        self._git = index_stamp(session.workspace.root)
         self._kept_out: frozenset[str] = frozenset()
 
     async def run(self) -> None:
@@ -285,7 +288,7 @@ class Watch:
         waiting: set[str] = set()
         for paths in sets:
             touched, tasks = self._reach.touched(paths)
-            if not tasks or not self._returned.isdisjoint(paths):
+            if not tasks or self._undone.may_be_own("", paths):
                 continue
             if cycle.takes(tasks, touched.uncached):
                 taken |= paths
@@ -304,10 +307,11 @@ class Watch:
         A path that changed while tasks ran and changed back is an edit that was undone; but not
         when it did the same in the cycle that this caused.
         """
+        if not changed:
+            return changed
+        before, self._git = self._git, index_stamp(self._session.workspace.root)
         returned = self._session.index.returned(changed)
-        again = returned & self._returned
-        self._returned = (self._returned - changed) | returned
-        return again
+        return returned - self._undone.once_more("", returned, git=self._git != before)
 
     async def _load(self) -> bool:
         """Take up the workspace as it is now; False when it does not load."""
