@@ -4,6 +4,7 @@ Logs lie outside the workspace, so that logging never wakes a watch. A task find
 directory in `$LOGS`; a line appended to `$LOGS/name` is counted by `runs("name")`.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -333,7 +334,11 @@ class Workspace:
             time.sleep(0.01)
 
     def _sizes(self) -> dict[str, int]:
-        return {entry.name: entry.stat().st_size for entry in os.scandir(self.logs)}
+        sizes = {}
+        for entry in os.scandir(self.logs):
+            with contextlib.suppress(FileNotFoundError):
+                sizes[entry.name] = entry.stat().st_size
+        return sizes
 
     def _story(self) -> str:
         outputs = [vx.output for vx in self._running]
