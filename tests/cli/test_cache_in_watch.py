@@ -66,3 +66,27 @@ def test_what_may_be_left_over_is_not(ws: Workspace) -> None:
     assert told(ws) == "1 ran"
     assert not ws.holds("out/one", "one")
     assert ws.holds("out/two", "two")
+
+
+def test_what_is_made_after_the_cache_was_removed_is_kept(ws: Workspace) -> None:
+    prepare(ws, "mkdir -p out; cp src/a.txt out/b")
+    ws.write(".gitignore", "out\n.vx\n")
+    ws.git("add", "-A")
+    vx = ws.watch("t")
+    ws.wait_runs("t", 1)
+    ws.settle()
+    ws.git("clean", "-dxfq")
+    ws.write("src/a.txt", "two")
+    ws.wait_runs("t", 2)
+    ws.settle()
+    ws.write("src/a.txt", "three")
+    ws.wait_runs("t", 3)
+    ws.settle()
+    assert vx.stop() == 0
+    assert told(ws) == "1 fresh"
+    ws.write("src/a.txt", "two")
+    assert told(ws) == "1 restored"
+    assert ws.runs("t") == 3
+    history = ws.vx("last", "--list")
+    assert "vx watch t" in history.text
+    ws.nothing_left()

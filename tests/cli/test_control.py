@@ -334,6 +334,35 @@ def test_the_door_is_private_and_gone_after_a_kill(ws: Workspace) -> None:
     assert ws.vx("ps").code == 2
 
 
+@pytest.mark.parametrize("verb", ["watch", "run"])
+def test_a_door_that_was_cleaned_away_is_hung_again(ws: Workspace, verb: str) -> None:
+    _server(ws)
+    ws.write(".gitignore", ".vx\n")
+    ws.git("add", "-A")
+    vx = ws.start(verb, "dev")
+    ws.wait_runs("dev", 1)
+    ws.wait(lambda: _doors(ws) and os.listdir(_doors(ws)[0]) == ["socket"], "its door is there")
+    with _connected(ws) as client:
+        ws.git("clean", "-dxfq")
+        assert _doors(ws) == []
+        ws.wait(lambda: ws.vx("ps").code == 0, "it can be asked again", 20)
+        client.send(b'{"vx": 1, "verb": "ps"}\n')
+        assert client.recv(1) == b"{"
+    vx.stop()
+    assert _doors(ws) == []
+    ws.nothing_left()
+
+
+def test_no_door_is_hung_where_the_workspace_is_gone(ws: Workspace) -> None:
+    _server(ws)
+    vx = _watch(ws, "dev")
+    os.rename(ws.path, f"{ws.path}.away")
+    time.sleep(2.5)  # longer than it takes to look once more
+    assert not os.path.exists(ws.path)
+    os.rename(f"{ws.path}.away", ws.path)
+    assert vx.stop() == 0
+
+
 def test_a_stale_door_confuses_nobody_and_the_next_start_takes_it_away(ws: Workspace) -> None:
     _server(ws)
     vx = _watch(ws, "dev")

@@ -34,13 +34,9 @@ from vxwatch.cache.presences import Presences
 from vxwatch.cache.results import Made, Restored, Reused
 from vxwatch.cache.store import Entry, Store, pack_presence
 from vxwatch.cache.tracked import TrackedFiles
-from vxwatch.cache.trouble import Trouble
+from vxwatch.cache.trouble import Notice, Teller, Trouble
 from vxwatch.errors import UserError
 from vxwatch.model import Project, Task, TaskId
-
-Notice = Callable[[str, str], None]
-"""Tells the user a line, and what to do."""
-
 
 _TOGETHER = 256
 """Notes that are written together."""
@@ -62,21 +58,40 @@ class Cache:
     ) -> None:
         """`root` is absolute and real; the store is opened now."""
         self._root = root
-        self._notice = notice
+        self._say = Teller(notice)
         self._clock = clock
         self._tracked = TrackedFiles(root)
-        self._told: set[str] = set()
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._entries: dict[str, Entry] = {}
         self._presences = Presences({})
+        self._open_store = open_store
         self.store: Store | None = None
         self.load(projects)
+        self._open()
+
+    def _open(self) -> None:
         with self.trouble("the cache is not used"):
-            self.store = open_store()
+            self.store = self._open_store()
             if self.store.renewed:
                 self._say("the cache was damaged and is empty now", "")
-            self._presences = Presences(self.store.presences(root))
+            self._presences = Presences(self.store.presences(self._root))
+
+    def renew(self) -> bool:
+        """Begin a new cache where somebody has removed this one; whether that was so.
+
+        While no task is looked after.
+        """
+        store = self.store
+        if store is None or store.is_there():
+            return False
+        self.store = None
+        with contextlib.suppress(CacheError):
+            store.close()
+        self._entries.clear()
+        self._presences = Presences({})
+        self._open()
+        return True
 
     def load(self, projects: Mapping[str, Project]) -> None:
         """Take up the projects as they are now."""
@@ -201,7 +216,7 @@ class Cache:
         except LinkedPlaceError as error:
             raise UserError(
                 "linked-output",
-                f"{error.path} is a symbolic link{self._target(error.path)}, "
+                f"{error.path} is a symbolic link{_target(os.path.join(self._root, error.path))}, "
                 f"and outputs of {task.id} belong there",
                 "make it a directory, or declare as outputs what lies behind it",
             ) from None
@@ -209,12 +224,6 @@ class Cache:
             self._say(f"outputs of {task.id} cannot be removed: {error}", "")
             return
         self._name_tracked(task, tree.tracked)
-
-    def _target(self, link: str) -> str:
-        """Where a link leads to, as a part of a sentence."""
-        with contextlib.suppress(OSError):
-            return f" to {os.readlink(os.path.join(self._root, link))}"
-        return ""
 
     @contextlib.contextmanager
     def capture(self, task: Task) -> Iterator[Made | None]:
@@ -389,9 +398,10 @@ class Cache:
             with contextlib.suppress(CacheError):
                 store.close()
 
-    def _say(self, text: str, hint: str, about: str = "") -> None:
-        with self._lock:
-            if (about or text) in self._told:
-                return
-            self._told.add(about or text)
-        self._notice(text, hint)
+
+def _target(link: str) -> str:
+    """Where a link leads to, as a part of a sentence."""
+    try:
+        return f" to {os.readlink(link)}"
+    except OSError:
+        return ""

@@ -26,7 +26,7 @@ import xxhash
 from vxwatch.cache import log as logs
 from vxwatch.cache.archive import DamagedError, verify
 from vxwatch.cache.content import Clock
-from vxwatch.cache.database import CacheError, connect, is_damage, mend, told, writing
+from vxwatch.cache.database import NAME, CacheError, connect, is_damage, mend, told, writing
 from vxwatch.cache.manifest import Item, UnsoundError, unpack
 from vxwatch.cache.ondisk import Presence
 from vxwatch.model import TaskId
@@ -97,6 +97,11 @@ class Store:
         self.to_read = to_read
         self._connection = opened.connection
         self.renewed, self.read_only = opened.renewed, opened.read_only
+        self._identity = _identity(directory)
+
+    def is_there(self) -> bool:
+        """Whether others find what is written here, too: the directory may be gone meanwhile."""
+        return _identity(self.directory) == self._identity
 
     def __enter__(self) -> Self:
         return self
@@ -281,6 +286,15 @@ class Store:
             except sqlite3.Error as error:
                 self._damaged |= is_damage(error)
                 raise
+
+
+def _identity(directory: str) -> tuple[int, int] | None:
+    """Which database lies in the directory; None if there is none."""
+    try:
+        status = os.stat(f"{directory}/{NAME}")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _note(connection: sqlite3.Connection, root: str, task: TaskId, key: str, packed: bytes) -> None:

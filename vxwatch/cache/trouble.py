@@ -1,9 +1,30 @@
 """Trouble with the cache ends a use of it, never a run."""
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
 
 from vxwatch.cache.database import CacheError
+
+Notice = Callable[[str, str], None]
+"""Tells the user a line, and what to do."""
+
+
+class Teller:
+    """Tells each thing once; from any thread."""
+
+    def __init__(self, notice: Notice) -> None:
+        self._notice = notice
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str, hint: str = "", about: str = "") -> None:
+        """Tell it, unless that or anything else `about` the same was told."""
+        with self._lock:
+            if (about or text) in self._told:
+                return
+            self._told.add(about or text)
+        self._notice(text, hint)
 
 
 class Trouble:

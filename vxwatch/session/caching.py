@@ -74,11 +74,20 @@ class Caching:
         if self._cache is None:
             return
         session.known.hear(lambda text, hint: session.emit(Notice(text, hint, "warning")))
-        store = self._cache.store
+        self._record(self._cache)
+
+    def _record(self, cache: Cache) -> None:
+        self._recorder = None
+        store, session = cache.store, self._session
         if store is not None and not store.read_only:
-            with self._cache.trouble("no history is kept"):
+            with cache.trouble("no history is kept"):
                 command = session.masker.text(session.options.command)
                 self._recorder = Recorder(store, session.workspace.root, command)
+
+    def renew(self) -> None:
+        """Begin a new cache where somebody has removed it, while no task runs."""
+        if self._cache is not None and self._cache.renew():
+            self._record(self._cache)
 
     def load(self, workspace: "Workspace") -> None:
         """Take up the workspace as it is now; the cache stays where it is."""

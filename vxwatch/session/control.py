@@ -50,6 +50,9 @@ PATIENCE = 5.0
 LAST_WORDS = 0.5
 """Seconds at the session's end for those who read along to get what was said last."""
 
+LOOK = 2.0
+"""Seconds between two looks at whether the door is still there."""
+
 _PIECE = 1 << 15
 
 Answer = dict[str, Any]
@@ -62,7 +65,7 @@ async def reachable(session: "Session", board: "Board") -> AsyncIterator[None]:
     if listener is None:
         yield
         return
-    control = Control(session, board, listener)
+    control = Control(session, board, listener, path)
     try:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(control.serve())
@@ -72,7 +75,7 @@ async def reachable(session: "Session", board: "Board") -> AsyncIterator[None]:
                 await control.last_words()
                 serving.cancel()
     finally:
-        listener.close()
+        control.close()
         door.take_away(path)
         await session.nursery.forget(path)
 
@@ -97,31 +100,64 @@ async def _open(session: "Session") -> tuple[str, socket.socket | None]:
 
 
 class Control:
-    """Answers those who come to the listener."""
+    """Answers those who come to the listener, whose door is at the path.
 
-    def __init__(self, session: "Session", board: "Board", listener: socket.socket) -> None:
+    A door that is gone is hung again: `git clean -dx`, for one, takes it away.
+    """
+
+    def __init__(
+        self, session: "Session", board: "Board", listener: socket.socket, path: str
+    ) -> None:
         self._session = session
         self._board = board
         self._listener = listener
+        self._path = path
         self._talks: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
 
     async def serve(self) -> None:
         """Answer until cancelled."""
-        loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             while True:
+                if not await self._somebody_came():
+                    self._hang_again()
+                    continue
                 try:
-                    connection, _ = await loop.sock_accept(self._listener)
+                    connection, _ = self._listener.accept()
+                except BlockingIOError:  # who came has left
+                    continue
                 except OSError:  # no descriptor left: whoever came waits
                     await asyncio.sleep(PATIENCE)
                     continue
+                connection.setblocking(False)
                 if len(self._talks) >= MOST:
                     _send_away(connection)
                     continue
                 talk = group.create_task(self._talk(connection))
                 self._talks.add(talk)
                 talk.add_done_callback(self._talks.discard)
+
+    def close(self) -> None:
+        """Let nobody come any more."""
+        self._listener.close()
+
+    async def _somebody_came(self) -> bool:
+        """Wait for somebody, or until it is time to look at the door."""
+        loop, came = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._listener, came.set)
+        try:
+            return await race(came.wait(), within=LOOK) is not None
+        finally:
+            loop.remove_reader(self._listener)
+
+    def _hang_again(self) -> None:
+        if door.is_there(self._path) or not os.path.isdir(self._session.workspace.root):
+            return
+        door.take_away(self._path)
+        with contextlib.suppress(OSError):  # it is tried again
+            listener = door.hang(self._path)
+            self._listener.close()
+            self._listener = listener
 
     async def last_words(self) -> None:
         """Nothing more will happen: let those who read along have the rest."""

@@ -131,6 +131,11 @@ def clear(root: str, environ: Mapping[str, str]) -> None:
             take_away(door.path)
 
 
+def is_there(path: str) -> bool:
+    """Whether the door can be found."""
+    return os.path.lexists(f"{path}/{NAME}")
+
+
 def take_away(path: str) -> None:
     """Remove the door."""
     for name in (NAME, _NEW):

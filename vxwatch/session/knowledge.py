@@ -12,9 +12,10 @@ from vxwatch.cache.files import FileIndex
 from vxwatch.cache.place import cache_place
 from vxwatch.cache.remembered import PLACE as READ
 from vxwatch.cache.remembered import Remembered
-from vxwatch.cache.reuse import Cache, Notice
+from vxwatch.cache.reuse import Cache
 from vxwatch.cache.secretkey import secret_key
 from vxwatch.cache.store import Store
+from vxwatch.cache.trouble import Notice
 from vxwatch.graph.affected import Affected
 from vxwatch.graph.places import upward
 from vxwatch.session.keys import KeyRing

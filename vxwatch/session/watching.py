@@ -252,6 +252,7 @@ class Watch:
         self._number += 1
         cycle = Cycle(self._session, self._number, pending, paths, self._again)
         self._session.index.mark()
+        self._session.caching.renew()
         with self._feed.cycle():
             await race(cycle.run(), self._look_on(cycle))
         cycle.end()
