@@ -69,6 +69,7 @@ class Walk:
     def _stand_still(self) -> None:
         """Touch the disk and change nothing; the next edit is the first to make a cycle."""
         self._done = []
+        self._ground.file()  # makes one where none is left
         self._save_twice()
         before = len(self._cycles())
         for _ in range(3):
