@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
+from tests.harness.waiting import wait_for
 from tests.harness.workspace import Workspace
 
 _NAMES = ("a", "b.ts", "c.tmp", "d e", "n\new", "ü.ts", "by\udcffte", "-x", "gen", "[i]*")
@@ -89,7 +90,7 @@ class Ground:
         good = self.members()
         for member in sorted(os.listdir(self.ws.file("packages"))):
             if member not in good or self.name(member) in names:
-                shutil.rmtree(self.ws.file(f"packages/{member}"))
+                remove_package(self.ws.file(f"packages/{member}"))
             else:
                 names.add(self.name(member))
 
@@ -149,6 +150,16 @@ class Ground:
             for top, inner, names in os.walk(self.ws.file(f"packages/{member}/src")):
                 found += [os.path.join(top, name) for name in (*inner, *names)]
         return sorted(filter(wanted, found))
+
+
+def remove_package(path: str) -> None:
+    """Remove a directory in which a task may be writing just now."""
+
+    def gone() -> bool:
+        shutil.rmtree(path, ignore_errors=True)
+        return not os.path.lexists(path)
+
+    wait_for(gone, f"{path} is gone")
 
 
 def clear(path: str) -> None:
@@ -346,7 +357,7 @@ def remove_member(ground: Ground) -> str:
     members = ground.members()
     if len(members) < 3:
         return "nothing"
-    shutil.rmtree(ground.ws.file(f"packages/{(gone := ground.chance.choice(members[1:]))}"))
+    remove_package(ground.ws.file(f"packages/{(gone := ground.chance.choice(members[1:]))}"))
     return gone
 
 
