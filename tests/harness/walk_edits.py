@@ -96,7 +96,8 @@ class Ground:
 
     def save_mark(self) -> None:
         """Save the file that nobody else saves, in one step: one that is half written is an edit, too."""
-        self.ws.replace(MARK, str(self.number()))
+        self.ws.write(".git/mark", str(self.number()))
+        os.rename(self.ws.file(".git/mark"), self.ws.file(MARK))
 
     def number(self) -> int:
         """A number that was not given before."""

@@ -513,6 +513,9 @@ class Broken:
     async def next(self) -> Batch:
         raise RuntimeError("broken")
 
+    def take(self) -> Batch:
+        return Batch()
+
     def replace(self, scope: Scope) -> None:
         pass
 

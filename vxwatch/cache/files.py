@@ -195,6 +195,20 @@ class FileIndex:
         changed |= self._relist(_ruled(changed) - rules)
         return self._edits(changed)
 
+    def ghosts(self, paths: Iterable[str]) -> list[str]:
+        """Those of the paths that would count, but nothing is there, nor was at the last look."""
+        gone = [
+            path
+            for path in paths
+            if path not in self._record
+            and not self._record.holds(path)
+            and not os.path.lexists(f"{self._root}/{path}")
+            and not excluded(path)
+            and self._affected.concerns(path)
+        ]
+        ignored = self._ask(gone)
+        return [path for path in gone if path not in ignored]
+
     def rescan(self, tree: str) -> frozenset[str]:
         """Look at everything below a directory ("" for the root), and return what changed."""
         changed = self._settle([tree])

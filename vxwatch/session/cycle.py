@@ -16,6 +16,7 @@ from vxwatch.graph.affected import LOCKFILES
 from vxwatch.graph.schedule import Schedule
 from vxwatch.session.again import Again
 from vxwatch.session.execute import execute
+from vxwatch.session.undone import GHOST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -50,6 +51,7 @@ class Cycle:
         self._executing: dict[TaskId, asyncio.Task[Any]] = {}
         self._stale: dict[TaskId, str] = {}
         self._outdated: set[TaskId] = set()
+        self._passed: dict[TaskId, str] = {}
         self._moving = False
         self._begun_at: dict[TaskId, int] = {}
         self._git = index_stamp(session.workspace.root)
@@ -67,6 +69,20 @@ class Cycle:
         """What these build from moved just now; runs that were started anew already are left alone."""
         now = asyncio.get_running_loop().time()
         self._again.put_off(self._running.intersection(tasks), now)
+
+    def _overtake_by(self, changed: "Collection[str]") -> None:
+        """These changed while tasks ran."""
+        if changed:
+            touched = self._session.affected.touched(changed, self._session.index.ignored)
+            self.overtake(touched.inputs | touched.uncached | touched.restarts)
+
+    def passed(self, paths: "Collection[str]") -> None:
+        """Something came to these paths and went again: what runs may have read it."""
+        for task in self._running:
+            path = next((p for p in paths if self._session.affected.takes(task, p)), None)
+            if path is not None:
+                self._session.memory.overtaken.add(task)
+                self._passed[task] = path
 
     def takes(self, tasks: "Collection[TaskId]", uncached: "Collection[TaskId]") -> bool:
         """Whether all of these can be taken in now, `uncached` of them by a change in their project.
@@ -170,6 +186,7 @@ class Cycle:
         self._running.add(task.id)
         self._started.add(task.id)
         self._outdated.discard(task.id)
+        self._passed.pop(task.id, None)
         if self._moving:
             self._session.keys.forget([task.id])
         self._session.begun.add(task.id)
@@ -234,6 +251,7 @@ class Cycle:
         One that is as it was may have changed and changed back.
         """
         session = self._session
+        self._overtake_by(session.look())
         rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
         if rewritten:
             session.memory.overtaken.add(task.id)
@@ -242,8 +260,7 @@ class Cycle:
         own, wide = session.affected.roots(task.id)
         changed = session.index.refresh({*own, *wide, *LOCKFILES})
         if changed:
-            touched = session.affected.touched(changed, session.index.ignored)
-            self.overtake(touched.inputs | touched.uncached | touched.restarts)
+            self._overtake_by(changed)
             session.found(changed)
         if task.id not in session.memory.overtaken:
             return None
@@ -256,13 +273,16 @@ class Cycle:
         begun = self._begun_at.pop(task.id, None)
         if begun is None or session.options.verb != "watch" or task.id in self._outdated:
             return
+        self._overtake_by(session.look())
         renewed = session.index.renewed(task.id, begun)
         changed = session.index.refresh(renewed) if renewed else frozenset()
-        if changed:
-            touched = session.affected.touched(changed, session.index.ignored)
-            self.overtake(touched.inputs | touched.uncached | touched.restarts)
+        self._overtake_by(changed)
         git = index_stamp(session.workspace.root) != self._git
-        again = session.memory.undone.once_more(task.id, {*renewed} - changed, git=git)
+        passed = self._passed.pop(task.id, None)
+        odd = {*renewed} - changed | ({GHOST} if passed else set())
+        again = session.memory.undone.once_more(task.id, odd, git=git)
+        if passed and GHOST in again:
+            again = again - {GHOST} | {passed}
         if again:
             session.memory.overtaken.add(task.id)
         if changed or again:

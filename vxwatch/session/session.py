@@ -84,7 +84,7 @@ class Session:
     ) -> None:
         """The masker learns the values of the secrets, for whoever speaks of the session after it.
 
-        What is `known` stays the caller's to close.
+        `look` gives what has changed by now, where somebody watches. What is `known` stays the caller's to close.
         """
         self.plan = plan
         self.options = options
@@ -107,6 +107,7 @@ class Session:
         self._told: set[str] = set()
         self.begun: set[TaskId] = set()
         self.listeners: list[Callable[[frozenset[str]], None]] = []
+        self.look: Callable[[], frozenset[str]] = frozenset
         self.known = known
         self.means = Means(self)
         self.caching: Caching

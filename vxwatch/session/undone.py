@@ -10,6 +10,9 @@ from collections.abc import Collection
 
 from vxwatch.model import TaskId
 
+GHOST = ""
+"""Stands for all that came and went: what a task makes for the time of its run has ever new names."""
+
 
 class Undone:
     """Of one session, or of one watch as a whole: then the task is all that ran."""

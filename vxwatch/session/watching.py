@@ -26,7 +26,7 @@ from vxwatch.session.race import race
 from vxwatch.session.reach import Reach
 from vxwatch.session.remarks import Remarks
 from vxwatch.session.territory import Territory
-from vxwatch.session.undone import Undone
+from vxwatch.session.undone import GHOST, Undone
 from vxwatch.session.uprooted import Homes
 from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
@@ -60,6 +60,7 @@ class Watch:
         self._moved = False
         self._broken = False
         self._lost: set[TaskId] = set()
+        self._running: Cycle | None = None
         self._waiting: frozenset[str] = frozenset()
         self._undone = Undone()
         self._git = index_stamp(session.workspace.root)
@@ -72,6 +73,7 @@ class Watch:
             # A content that is looked at from here on can be told from any later one.
             session.learn()
             session.listeners.append(self._feed.add)
+            session.look = self._feed.look
             session.index.read()
             self._territory.know(session.index)
             self._remarks.unreadable()
@@ -142,8 +144,12 @@ class Watch:
 
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
         configs = self._to_load(self._configs.changed(paths))
+        # Of what came and went in between there is nothing to see but that.
+        ghosts = self._session.index.ghosts(paths) if self._running else ()
         changed = self._look(lambda: self._session.index.refresh(paths), configs)
         changed |= self._uprooted(paths)
+        if self._running and ghosts:
+            self._running.passed(ghosts)
         if any(path.rpartition("/")[2] == RULES for path in paths):
             self._feed.replace(self._territory.scope())
         # What mends the workspace may be no file of it: a directory, say.
@@ -253,8 +259,12 @@ class Watch:
         cycle = Cycle(self._session, self._number, pending, paths, self._again)
         self._session.index.mark()
         self._session.caching.renew()
-        with self._feed.cycle():
-            await race(cycle.run(), self._look_on(cycle))
+        self._running = cycle
+        try:
+            with self._feed.cycle():
+                await race(cycle.run(), self._look_on(cycle))
+        finally:
+            self._running = None
         cycle.end()
 
     async def _look_on(self, cycle: Cycle) -> None:
@@ -311,8 +321,12 @@ class Watch:
         if not changed:
             return changed
         before, self._git = self._git, index_stamp(self._session.workspace.root)
-        returned = self._session.index.returned(changed)
-        return returned - self._undone.once_more("", returned, git=self._git != before)
+        index = self._session.index
+        returned = index.returned(changed)
+        gone = frozenset(index.ghosts(returned))
+        odd = (returned - gone) | ({GHOST} if gone else set())
+        new = self._undone.once_more("", odd, git=self._git != before)
+        return returned - new - (gone if GHOST in new else frozenset())
 
     async def _load(self) -> bool:
         """Take up the workspace as it is now; False when it does not load."""

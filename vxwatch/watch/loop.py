@@ -17,7 +17,7 @@ from vxwatch.watch.debounce import QUIET, Debounce
 from vxwatch.watch.gitlock import GitLock
 from vxwatch.watch.judge import LoopGuard, Verdict
 from vxwatch.watch.scope import Scope
-from vxwatch.watch.watcher import Watcher
+from vxwatch.watch.watcher import Batch, Watcher
 
 _LOCK_BOUND = 10.0
 _LOCK_LOOK = 0.02
@@ -55,6 +55,7 @@ class ChangeFeed:
         self._paths: dict[str, bool] = {}
         self._trees: dict[str, bool] = {}
         self._found: set[str] = set()
+        self._seen: frozenset[str] = frozenset()
         self._found_foreign = False
         self._running = 0
         self._ended = float("-inf")
@@ -107,7 +108,22 @@ class ChangeFeed:
         while `next` waits.
         """
         await self._settled(self._debounce.due)
-        return self._look()
+        seen, self._seen = self._seen, frozenset()
+        return self._look() | seen
+
+    def look(self) -> frozenset[str]:
+        """While tasks run: look at all that has happened by now, at rest or not, and give what changed.
+
+        `glance` gives it once more when it has come to rest, and so does `next`.
+        """
+        self._gather(self._watcher.take())
+        if not (self._paths or self._trees):
+            return frozenset()
+        changed = self._look()
+        self._seen |= changed
+        self._debounce.event(asyncio.get_running_loop().time())
+        self._woken.set()
+        return changed
 
     @contextlib.contextmanager
     def cycle(self) -> Iterator[None]:
@@ -127,13 +143,15 @@ class ChangeFeed:
     async def _collect(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
-            batch = await self._watcher.next()
-            now = clock()
-            for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
-                for path in told:
-                    kept[path] = kept.get(path, False) or self._foreign(path, now)
-            self._debounce.event(now)
+            self._gather(await self._watcher.next())
+            self._debounce.event(clock())
             self._woken.set()
+
+    def _gather(self, batch: Batch) -> None:
+        now = asyncio.get_running_loop().time()
+        for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
+            for path in told:
+                kept[path] = kept.get(path, False) or self._foreign(path, now)
 
     def _foreign(self, path: str, now: float) -> bool:
         """Whether a change that is told now was made while no task ran.

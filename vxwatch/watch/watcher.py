@@ -71,6 +71,9 @@ class Watcher(Protocol):
     async def next(self) -> Batch:
         """Wait for changes, and give all there are. May be cancelled without losing any."""
 
+    def take(self) -> Batch:
+        """What there is by now, without waiting; `next` does not give it any more."""
+
     def replace(self, scope: Scope) -> None:
         """Watch this scope from now on; the root stays. New directories are to be rescanned."""
 
@@ -138,14 +141,21 @@ class TreeWatcher:
                 self._arrived.clear()
                 self._digest(self._notifier.take())
                 self._digest(looked)
-            relative = self._terrain.relative
-            batch = Batch(
-                frozenset(map(relative, self._paths)), frozenset(map(relative, self._rescan))
-            )
-            self._paths.clear()
-            self._rescan.clear()
+            batch = self._batch()
             if batch.paths or batch.rescan:
                 return batch
+
+    def take(self) -> Batch:
+        """What there is by now, without waiting; `next` does not give it any more."""
+        self._digest(self._notifier.take())
+        return self._batch()
+
+    def _batch(self) -> Batch:
+        relative = self._terrain.relative
+        batch = Batch(frozenset(map(relative, self._paths)), frozenset(map(relative, self._rescan)))
+        self._paths.clear()
+        self._rescan.clear()
+        return batch
 
     def replace(self, scope: Scope) -> None:
         """Watch this scope from now on; the root stays. New directories are to be rescanned."""
