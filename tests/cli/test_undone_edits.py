@@ -71,11 +71,14 @@ def _undo(ws: Workspace, edit: str) -> None:
         os.rename(ws.file(".git/back"), ws.file("src/a"))
 
 
+@pytest.mark.parametrize("polling", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("edit", ["removed", "replaced", "passing"])
 def test_nor_is_an_edit_missed_that_is_undone_before_anybody_looks(
-    ws: Workspace, edit: str, cached: bool
+    ws: Workspace, edit: str, cached: bool, polling: bool
 ) -> None:
+    if polling:
+        ws.environment["VX_WATCH_POLL"] = "1"
     ws.write("src/a", "first")
     ws.write("build.sh", f"{_BUILD}rm -f $LOGS/read $LOGS/go\n")
     ws.write(".gitignore", "out\n")
@@ -110,10 +113,13 @@ def test_nor_is_an_edit_missed_that_is_undone_before_anybody_looks(
     ws.nothing_left()
 
 
+@pytest.mark.parametrize("polling", [False, True])
 @pytest.mark.parametrize("seconds", ["0", "0.1"])  # shorter and longer than it takes to look
 def test_a_task_that_makes_files_for_the_time_of_its_run_comes_to_rest(
-    ws: Workspace, seconds: str
+    ws: Workspace, seconds: str, polling: bool
 ) -> None:
+    if polling:
+        ws.environment["VX_WATCH_POLL"] = "1"
     ws.write("src/a", "0")
     ws.task(
         "build",

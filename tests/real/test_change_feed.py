@@ -503,6 +503,7 @@ class Broken:
     """A watcher that fails while it is listened to."""
 
     lag = settles = 0.0
+    polls = False
 
     async def __aenter__(self) -> Self:
         return self

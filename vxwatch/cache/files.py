@@ -183,6 +183,18 @@ class FileIndex:
         except OSError:
             return True
 
+    def stirred(self, task_id: TaskId, since: int) -> str | None:
+        """A directory of files that the task takes in which a name came or went after `since`."""
+        own, wide = self._affected.roots(task_id)
+        ahead = [*own, *wide]
+        while ahead:
+            directory = ahead.pop()
+            if os.path.isdir(f"{self._root}/{directory}") and self._newer(directory, since):
+                return directory
+            inner = (path for path, is_directory in listing(self._root, directory) if is_directory)
+            ahead += [path for path in inner if not self._affected.closed(path)]
+        return None
+
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.
 

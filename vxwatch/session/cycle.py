@@ -251,7 +251,7 @@ class Cycle:
         One that is as it was may have changed and changed back.
         """
         session = self._session
-        self._overtake_by(session.look())
+        self._look(task)
         rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
         if rewritten:
             session.memory.overtaken.add(task.id)
@@ -270,10 +270,10 @@ class Cycle:
     def _look_back(self, task: "Task") -> None:
         """The task has run: have it run once more where it may have read what is there no more."""
         session = self._session
-        begun = self._begun_at.pop(task.id, None)
+        begun = self._begun_at.get(task.id)
         if begun is None or session.options.verb != "watch" or task.id in self._outdated:
             return
-        self._overtake_by(session.look())
+        self._look(task)
         renewed = session.index.renewed(task.id, begun)
         changed = session.index.refresh(renewed) if renewed else frozenset()
         self._overtake_by(changed)
@@ -285,8 +285,20 @@ class Cycle:
             again = again - {GHOST} | {passed}
         if again:
             session.memory.overtaken.add(task.id)
+            session.memory.again.add(task.id)
         if changed or again:
             session.found(changed | again)
+        del self._begun_at[task.id]
+
+    def _look(self, task: "Task") -> None:
+        """Look at what has happened by the end of the task."""
+        session = self._session
+        self._overtake_by(session.look())
+        if session.polls():
+            stirred = session.index.stirred(task.id, self._begun_at[task.id])
+            if stirred is not None:
+                session.memory.overtaken.add(task.id)
+                self._passed[task.id] = stirred or "."
 
     def _takes(self, task: "Task", path: str) -> bool:
         ignored = path in self._session.index.ignored

@@ -53,7 +53,7 @@ class Memory:
     last succeeded, dropped before it runs again, so that a crash or a failure half-way never
     leaves a task looking fresh; `overtaken` the tasks whose inputs moved while they ran, or that
     used the work of such a one: what they made belongs to no key; `undone` what may have changed
-    and changed back while they ran.
+    and changed back while they ran, and `again` those that are to run once more for it.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,7 @@ class Memory:
         self.settled: dict[TaskId, str] = {}
         self.overtaken: set[TaskId] = set()
         self.undone = Undone()
+        self.again: set[TaskId] = set()
 
     def record(self, outcome: Outcome) -> None:
         """Remember how a task ended; `kept` and `fresh` say that the earlier outcome stands."""
@@ -84,7 +85,8 @@ class Session:
     ) -> None:
         """The masker learns the values of the secrets, for whoever speaks of the session after it.
 
-        `look` gives what has changed by now, where somebody watches. What is `known` stays the caller's to close.
+        `look` gives what has changed by now, where somebody watches; `polls` says that this does not
+        tell of what came and went. What is `known` stays the caller's to close.
         """
         self.plan = plan
         self.options = options
@@ -108,6 +110,7 @@ class Session:
         self.begun: set[TaskId] = set()
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.look: Callable[[], frozenset[str]] = frozenset
+        self.polls: Callable[[], bool] = lambda: False
         self.known = known
         self.means = Means(self)
         self.caching: Caching

@@ -74,6 +74,7 @@ class Watch:
             session.learn()
             session.listeners.append(self._feed.add)
             session.look = self._feed.look
+            session.polls = lambda: self._feed.polls
             session.index.read()
             self._territory.know(session.index)
             self._remarks.unreadable()
@@ -205,6 +206,7 @@ class Watch:
         if self._moved or self._broken:
             if await self._load():
                 self._lost.clear()
+                self._session.memory.again.clear()
                 await self._cycle(self._session.plan.graph.order, paths)
                 await self._renew_boxes()
             else:
@@ -212,8 +214,10 @@ class Watch:
                 await self._start_after_all()
             return
         _, pending = self._reach.touched(changed)
-        pending |= self._session.plan.graph.downstream(self._lost)
+        again = self._session.memory.again
+        pending |= self._session.plan.graph.downstream(self._lost | again)
         self._lost.clear()
+        again.clear()
         self._session.reloads.edited(lambda task: self._reach.left_alone(task, changed) is not None)
         if pending:
             self._session.keys.forget(pending)

@@ -125,6 +125,11 @@ class ChangeFeed:
         self._woken.set()
         return changed
 
+    @property
+    def polls(self) -> bool:
+        """Whether what came and went between two looks may never be told."""
+        return self._watcher.polls
+
     @contextlib.contextmanager
     def cycle(self) -> Iterator[None]:
         """Stands around a time in which tasks run: what changes in it may be their work."""

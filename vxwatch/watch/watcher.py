@@ -71,6 +71,10 @@ class Watcher(Protocol):
     async def next(self) -> Batch:
         """Wait for changes, and give all there are. May be cancelled without losing any."""
 
+    @property
+    def polls(self) -> bool:
+        """Whether what came and went between two looks may never be told."""
+
     def take(self) -> Batch:
         """What there is by now, without waiting; `next` does not give it any more."""
 
@@ -118,6 +122,11 @@ class TreeWatcher:
     def settles(self) -> float:
         """Seconds of quiet that each batch has behind it already."""
         return self._notifier.settles
+
+    @property
+    def polls(self) -> bool:
+        """Whether what came and went between two looks may never be told."""
+        return len(self._poller) > 0
 
     async def __aenter__(self) -> Self:
         """Watch every directory of the scope that is there, and see the proof of it."""
