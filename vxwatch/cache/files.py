@@ -167,15 +167,15 @@ class FileIndex:
         `since` is a time of the wall clock, in nanoseconds. What changed and changed back looks
         like what it was, but may have been read meanwhile.
         """
-        return [path for path in sorted(self._taken(task_id)) if self._newer(path, since)]
+        return sorted(path for path in self._taken(task_id) if self._newer(path, since))
 
-    def renewed(self, task_id: TaskId, since: int) -> list[str]:
-        """Those of them to which another file came that holds the same, or that are gone; sorted.
+    def renewed(self, paths: Iterable[str]) -> list[str]:
+        """Those of the paths to which another file came that holds the same, or that are gone.
 
         So git and editors that save beside a file leave what they changed and changed back. A
         program that dates a file or writes the same into it does not.
         """
-        return [path for path in self.rewritten(task_id, since) if self._record.renewed(path)]
+        return [path for path in paths if self._record.renewed(path)]
 
     def _newer(self, path: str, since: int) -> bool:
         try:

@@ -52,6 +52,7 @@ class Cycle:
         self._stale: dict[TaskId, str] = {}
         self._outdated: set[TaskId] = set()
         self._passed: dict[TaskId, str] = {}
+        self._written: dict[TaskId, list[str]] = {}
         self._moving = False
         self._begun_at: dict[TaskId, int] = {}
         self._git = index_stamp(session.workspace.root)
@@ -251,8 +252,7 @@ class Cycle:
         One that is as it was may have changed and changed back.
         """
         session = self._session
-        self._look(task)
-        rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
+        rewritten = self._written[task.id] = self._rewritten(task)
         if rewritten:
             session.memory.overtaken.add(task.id)
         elif session.index.stands(task.id):
@@ -270,11 +270,12 @@ class Cycle:
     def _look_back(self, task: "Task") -> None:
         """The task has run: have it run once more where it may have read what is there no more."""
         session = self._session
-        begun = self._begun_at.get(task.id)
-        if begun is None or session.options.verb != "watch" or task.id in self._outdated:
+        written = self._written.pop(task.id, None)
+        if task.id not in self._begun_at or session.options.verb != "watch":
             return
-        self._look(task)
-        renewed = session.index.renewed(task.id, begun)
+        if task.id in self._outdated:
+            return
+        renewed = session.index.renewed(self._rewritten(task) if written is None else written)
         changed = session.index.refresh(renewed) if renewed else frozenset()
         self._overtake_by(changed)
         git = index_stamp(session.workspace.root) != self._git
@@ -290,8 +291,8 @@ class Cycle:
             session.found(changed | again)
         del self._begun_at[task.id]
 
-    def _look(self, task: "Task") -> None:
-        """Look at what has happened by the end of the task."""
+    def _rewritten(self, task: "Task") -> list[str]:
+        """Look at what has happened by the end of the task; its inputs that were written meanwhile."""
         session = self._session
         self._overtake_by(session.look())
         if session.polls():
@@ -299,6 +300,7 @@ class Cycle:
             if stirred is not None:
                 session.memory.overtaken.add(task.id)
                 self._passed[task.id] = stirred or "."
+        return session.index.rewritten(task.id, self._begun_at[task.id])
 
     def _takes(self, task: "Task", path: str) -> bool:
         ignored = path in self._session.index.ignored
