@@ -6,11 +6,13 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.harness.workspace import Workspace
+from vxwatch.cache.locks import Lock, TaskLocks
 
 BUILD = """
 echo run >> "$LOGS/build"
@@ -394,3 +396,23 @@ def test_ways_to_use_the_cache_exclude_each_other(build: Workspace, words: tuple
     assert done.code == 2
     assert "--cache" in done.err
     assert build.runs("build") == 0
+
+
+def test_nothing_older_is_restored_over_what_a_watch_has_made_meanwhile(ws: Workspace) -> None:
+    ws.task("build", "cp src/a out", inputs=["src/**"], outputs=["out"])
+    for text in ("one", "two", "one"):
+        ws.write("src/a", text)
+        assert ws.vx("run", "build").code == 0
+    os.unlink(ws.file("out"))
+    os.mkdir(ws.file(".vx/vx-control-of-a-watch"))
+    name = os.path.basename(ws.path)
+    with closing(TaskLocks(ws.path)) as locks:
+        taken = locks.take(f"{name}#build")
+        vx = ws.start("run", "build")
+        vx.wait_says("another vx is at it")
+        ws.write("src/a", "two")
+        ws.write("out", "two")
+        assert isinstance(taken, Lock)
+        taken.release()
+        assert vx.ended(20) == 0
+    assert ws.read("out") == "two"

@@ -24,6 +24,8 @@ from vxwatch.cache.results import Reused, is_kept
 from vxwatch.cache.reuse import Cache
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
+from vxwatch.graph.affected import LOCKFILES
+from vxwatch.workspace.home import has_session
 
 if TYPE_CHECKING:
     from vxwatch.cache.key import Key
@@ -173,11 +175,27 @@ class Caching:
         async with self._alone(task):
             if not self.keeps(task):
                 return await execute(task)
+            if self._session.options.verb == "run" and has_session(self._session.workspace.root):
+                self._make_sure(task)
             reused = await self._reuse(task)
             if reused is not None:
                 self._replay(task, reused)
                 return Outcome(task.id, reused.status)
             return await self._run(task, execute, moved)
+
+    def _make_sure(self, task: "Task") -> None:
+        """Have the key be that of what the task takes now, whoever had the lock meanwhile.
+
+        A watch may have restored or made what that is: nothing older is to come over it.
+        """
+        session = self._session
+        if session.index.stands(task.id):
+            return
+        own, wide = session.affected.roots(task.id)
+        changed = session.index.refresh({*own, *wide, *LOCKFILES})
+        if changed:
+            session.found(changed)
+            session.keys.forget([task.id])
 
     async def _reuse(self, task: "Task") -> Reused | None:
         cache, key = self._cache, self._session.keys.key(task.id)

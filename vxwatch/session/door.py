@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import xxhash
 
-from vxwatch.workspace.home import HOME, make
+from vxwatch.workspace.home import DOOR, HOME, make
 
 VERSION = 1
 """Of what is said through it, which both ends must speak."""
@@ -25,7 +25,6 @@ VERSION = 1
 NAME = "socket"
 _NEW = "new"
 _BACKLOG = 16
-_PREFIX = "vx-control"
 _TIME = struct.Struct("ll")  # struct timeval: seconds, microseconds
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of Linux: pid, user, group
 
@@ -50,7 +49,7 @@ def homes(root: str, environ: Mapping[str, str]) -> list[str]:
 
 def path_in(home: str, root: str) -> str:
     """The path of this process's door there."""
-    return f"{home}/{_PREFIX}-{_mark(root)}-{os.geteuid()}-{os.getpid()}"
+    return f"{home}/{DOOR}-{_mark(root)}-{os.geteuid()}-{os.getpid()}"
 
 
 def found(root: str, environ: Mapping[str, str]) -> Iterator[Door]:
@@ -58,7 +57,7 @@ def found(root: str, environ: Mapping[str, str]) -> Iterator[Door]:
     for home in homes(root, environ):
         # What lies in the workspace belongs to it, under whatever name a container has it.
         mark = "[0-9a-f]{16}" if home == f"{root}/{HOME}" else _mark(root)
-        name = re.compile(rf"{_PREFIX}-{mark}-(\d{{1,10}})-(\d{{1,10}})")
+        name = re.compile(rf"{DOOR}-{mark}-(\d{{1,10}})-(\d{{1,10}})")
         try:
             names = os.listdir(home)
         except OSError:  # none there

@@ -9,6 +9,9 @@ import os
 HOME = ".vx"
 """What vx keeps in a workspace, below its root."""
 
+DOOR = "vx-control"
+"""How the name of a directory begins in which a running session can be reached."""
+
 _IGNORE = b"*\n"
 
 
@@ -26,6 +29,14 @@ def make(directory: str) -> None:
             os.write(handle, _IGNORE)
         finally:
             os.close(handle)
+
+
+def has_session(root: str) -> bool:
+    """Whether a session that stays may be at work in the workspace: it keeps outputs up to date."""
+    try:
+        return any(name.startswith(DOOR) for name in os.listdir(f"{root}/{HOME}"))
+    except OSError:
+        return False
 
 
 def replace(path: str, content: bytes) -> None:
