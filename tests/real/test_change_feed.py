@@ -209,6 +209,26 @@ def test_changes_can_be_taken_while_a_cycle_runs(root: str, engine: Engine) -> N
     run(test())
 
 
+def test_a_look_sees_what_no_event_has_told_yet_and_belongs_to_its_cycle(root: str) -> None:
+    async def test() -> None:
+        async with feeding(root, "inotify") as feed:
+            with feed.feed.cycle():
+                write(f"{root}/a", "1")
+                assert feed.feed.look() == {"a"}
+                assert feed.feed.look() == frozenset()
+                async with asyncio.timeout(patience(10)):
+                    assert await feed.feed.glance() == {"a"}
+                write(f"{root}/b", "1")
+                assert feed.feed.look() == {"b"}
+            assert await feed.next() == {"a", "b"}
+            with feed.feed.cycle():
+                write(f"{root}/c", "1")
+                async with asyncio.timeout(patience(10)):
+                    assert await feed.feed.glance() == {"c"}
+
+    run(test())
+
+
 @every_engine
 def test_what_is_glanced_at_is_given_even_if_it_changed_back(root: str, engine: Engine) -> None:
     async def test() -> None:

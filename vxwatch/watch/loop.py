@@ -229,6 +229,7 @@ class ChangeFeed:
     def _judge(self) -> frozenset[str]:
         """Look at what was collected, and give what to react to now."""
         self._look()
+        self._seen = frozenset()
         found, foreign = frozenset(self._found), self._found_foreign
         self._found, self._found_foreign = set(), False
         now = asyncio.get_running_loop().time()
