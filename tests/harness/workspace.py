@@ -187,10 +187,12 @@ class Workspace:
         argv = [running.VX, *words]
         return running.finish(argv, self.file(cwd), self.environment, seconds)
 
-    def in_python(self, *words: str, then: str) -> subprocess.CompletedProcess[str]:
-        """Run vx in a Python that does something more when it has ended, and wait for its end."""
+    def in_python(
+        self, *words: str, first: str = "pass", then: str = "pass"
+    ) -> subprocess.CompletedProcess[str]:
+        """Run vx in a Python that does something more before and after it, and wait for its end."""
         code = (
-            f"import sys; from vxwatch.cli import main; sys.argv = {['vx', *words]}\n"
+            f"import sys; {first}\nfrom vxwatch.cli import main; sys.argv = {['vx', *words]}\n"
             f"try: main()\nfinally: {then}\n"
         )
         return subprocess.run(

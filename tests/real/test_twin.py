@@ -11,7 +11,18 @@ import pytest
 
 from tests.harness.processes import alive
 from tests.harness.waiting import wait_for
-from vxwatch.process.twin import Twin
+from vxwatch.process.twin import SHORTEST, Twin, pays
+
+
+def test_it_pays_where_there_is_much_to_do_and_another_core() -> None:
+    cores = os.sched_getaffinity(0)
+    assert pays(SHORTEST) == (len(cores) > 1)
+    assert not pays(SHORTEST / 2)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        assert not pays(SHORTEST)
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def test_it_makes_its_part_beside_ours() -> None:

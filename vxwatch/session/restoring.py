@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from vxwatch.session.knowledge import Knowledge
 
 
+_RESTORE = 1e-3
+"""Seconds to restore a task that has few outputs."""
+
+
 def restore_all(
     tasks: "Sequence[Task]", known: "Knowledge", cache: Cache, root: str, command: str
 ) -> dict["TaskId", Outcome] | None:
@@ -107,7 +111,7 @@ def _restore_all(
 ) -> dict["TaskId", Outcome] | None:
     """A copy of this process restores every second one, where they are many."""
     ended: dict[TaskId, Outcome] = {}
-    if not pays(len(tasks)):
+    if not pays(len(tasks) * _RESTORE):
         return ended if _restore_each(tasks, restorer, started, ended) else None
     mine, others = tasks[::2], tasks[1::2]
     with Twin(lambda: restorer.as_the_copy(others)) as twin:
