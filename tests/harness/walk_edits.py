@@ -395,9 +395,10 @@ def save_again(ground: Ground) -> str:
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         text = file.read()
     bit = os.stat(path).st_mode
-    put(f"{path}.swp", text)
-    os.chmod(f"{path}.swp", bit)
-    os.rename(f"{path}.swp", path)
+    # Written where nobody looks: beside it, it would be a file more for as long as it takes.
+    put(fresh := ground.ws.file(".git/fresh"), text)
+    os.chmod(fresh, bit)
+    os.rename(fresh, path)
     return ground.short(path)
 
 
