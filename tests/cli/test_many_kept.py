@@ -61,8 +61,10 @@ def test_all_of_it_is_put_back_and_fresh_from_then_on(many: Workspace) -> None:
     whole(many)
     assert told(many) == f"{MANY} fresh"
     assert many.runs("all") == MANY
-    listed = many.vx("last", "--list", "--format", "json").out
-    assert json.loads(listed)["runs"], listed
+    run = json.loads(many.vx("last", "--format", "json").out)
+    assert run["command"] == "vx run all --all"
+    assert all(run["started"] <= task["started"] for task in run["tasks"])
+    assert run["seconds"] >= max(task["started"] for task in run["tasks"]) - run["started"]
     many.nothing_left()
 
 

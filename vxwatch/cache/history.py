@@ -102,11 +102,14 @@ class CycleDone(NamedTuple):
 class Recorder:
     """Writes down one run while it goes on. Every method may raise `CacheError`."""
 
-    def __init__(self, store: Store, root: str, command: str) -> None:
-        """`command` must not hold the value of a secret."""
+    def __init__(self, store: Store, root: str, command: str, begun: int | None = None) -> None:
+        """`command` must not hold the value of a secret.
+
+        `begun` is when the run began, in nanoseconds of the wall clock; None for now.
+        """
         self._store = store
         self._root = spelled(root)
-        self._begun = store.clock()
+        self._begun = store.clock() if begun is None else begun
         self._waiting: list[tuple[Any, ...]] = []
         self._keys: dict[str, bytes] = {}
         self._known: set[str] = set()

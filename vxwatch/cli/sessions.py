@@ -134,7 +134,7 @@ def _nothing_to_do(plan: Plan, options: Options, known: Knowledge) -> int | None
     outcomes = warm.look()
     fresh = outcomes is not None
     if outcomes is None and plan.broad and not os.environ.get("CI"):
-        outcomes = warm.restore(" ".join(("vx", options.verb, *options.names)))
+        outcomes = warm.restore(options.command)
     if outcomes is None:
         return None
     text = counts(outcomes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vxwatch.cache.tracked import index_stamp
 from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded, TaskRestarted
 from vxwatch.graph.affected import LOCKFILES
+from vxwatch.graph.places import inside
 from vxwatch.graph.schedule import Schedule
 from vxwatch.session.again import Again
 from vxwatch.session.execute import execute
@@ -280,7 +281,8 @@ class Cycle:
         self._overtake_by(changed)
         git = index_stamp(session.workspace.root) != self._git
         passed = self._passed.pop(task.id, None)
-        odd = {*renewed} - changed | ({GHOST} if passed else set())
+        odd = {*renewed} - changed - (set() if git else self._granted(task))
+        odd |= {GHOST} if passed else set()
         again = session.memory.undone.once_more(task.id, odd, git=git)
         if passed and GHOST in again:
             again = again - {GHOST} | {passed}
@@ -290,6 +292,13 @@ class Cycle:
         if changed or again:
             session.found(changed | again)
         del self._begun_at[task.id]
+
+    def _granted(self, task: "Task") -> set[str]:
+        """The files that the task's sandbox may write by name: to do so is its work."""
+        if task.sandbox is None:
+            return set()
+        project = self._session.workspace.projects[task.project]
+        return {inside(project, path) for path in task.sandbox.write}
 
     def _rewritten(self, task: "Task") -> list[str]:
         """Look at what has happened by the end of the task; its inputs that were written meanwhile."""

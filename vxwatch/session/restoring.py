@@ -31,6 +31,7 @@ def restore_all(
     tasks: "Sequence[Task]", known: "Knowledge", cache: Cache, root: str, command: str
 ) -> dict["TaskId", Outcome] | None:
     """How these tasks, whose keys can be vouched for, ended; None where one of them must run."""
+    begun = time.time_ns()
     keys = {task.id: known.keys.key(task.id) for task in tasks}
     if not cache.expect(keys.values()):
         return None
@@ -44,7 +45,7 @@ def restore_all(
         return None
     if cache.store is not None and not cache.store.read_only:
         with cache.trouble("the history of this run is not whole"):
-            recorder = Recorder(cache.store, root, command)
+            recorder = Recorder(cache.store, root, command, begun)
             for task_id, outcome in ended.items():
                 recorder.ended(outcome, known.keys.made(task_id), started[task_id])
             recorder.end(None)
