@@ -32,6 +32,7 @@ class Walk:
         self._seed = seed
         self._ground = Ground(ws, self._chance)
         self._done: list[str] = []
+        self._hidden: set[str] = set()
         self.rounds = 0
 
     def prepare(self) -> None:
@@ -123,13 +124,32 @@ class Walk:
             sources = self._counting(f"{top}/src", snapshot(ws.file(f"{top}/src")))
             everything |= {f"{member}/src/{path}": what for path, what in sources.items()}
             built = self._built(f"{top}/src", ws.file(f"{top}/dist/snapshot.json"))
-            found += _compare(f"{top} build", (word, sources), built)
+            found += self._compare(f"{top} build", f"{top}/src/", (word, sources), built)
             whole = self._counting(top, snapshot(ws.file(top)))
             linted = self._built(top, os.path.join(ws.logs, f"lint-{name}.json"))
-            found += _compare(f"{top} lint", (word, whole), linted)
+            found += self._compare(f"{top} lint", f"{top}/", (word, whole), linted)
         word, files = self._built("packages", ws.file("out/all.json"))
         files = {path: what for path, what in files.items() if path.split("/")[1:2] == ["src"]}
-        return found + _compare("all", ("", everything), (word, files))
+        return found + self._compare("all", "packages/", ("", everything), (word, files))
+
+    def _compare(
+        self,
+        what: str,
+        top: str,
+        there: tuple[str, dict[str, str]],
+        built: tuple[str, dict[str, str]],
+    ) -> list[str]:
+        """How what is there below `top` differs from what was built.
+
+        What was built while git ignored it, and went away meanwhile, was no input of anybody.
+        """
+        found = [f"{what}: word {built[0]!r}, not {there[0]!r}"] if there[0] != built[0] else []
+        for path in there[1].keys() | built[1].keys():
+            now, then = there[1].get(path), built[1].get(path)
+            if now != then and not (now is None and f"{top}{path}" in self._hidden):
+                now, then = now and now[:40], then and then[:40]
+                found.append(f"{what}: {path!r} is {now!r}, built {then!r}")
+        return found
 
     def _built(self, top: str, path: str) -> tuple[str, dict[str, str]]:
         try:
@@ -155,6 +175,7 @@ class Walk:
         )
         assert asked.returncode in (0, 1), asked.stderr
         ignored = {os.fsdecode(name) for name in asked.stdout.split(b"\0")}
+        self._hidden |= ignored
         return {path: files[path] for full, path in paths.items() if full not in ignored}
 
     def _rules(self) -> str:
@@ -173,14 +194,3 @@ class Walk:
         done = "\n  ".join(self._done)
         tail = self._vx.output[-3000:]
         return f"seed {self._seed}, round {self.rounds}, after {what}:\n  {done}\nvx said:\n{tail}"
-
-
-def _compare(
-    what: str, there: tuple[str, dict[str, str]], built: tuple[str, dict[str, str]]
-) -> list[str]:
-    found = [f"{what}: word {built[0]!r}, not {there[0]!r}"] if there[0] != built[0] else []
-    for path in there[1].keys() | built[1].keys():
-        now, then = there[1].get(path), built[1].get(path)
-        if now != then:
-            found.append(f"{what}: {path!r} is {now and now[:40]!r}, built {then and then[:40]!r}")
-    return found
