@@ -121,6 +121,21 @@ async def test_a_restart_is_another_process_and_starts_once_for_all_who_ask(
         assert lives(tmp_path) == ["start", "end", "gone", "start"]
 
 
+@pytest.mark.parametrize("amid_a_cycle", [True, False])
+@in_a_loop
+async def test_what_a_restart_amid_a_cycle_began_from_fits_no_wish(
+    tmp_path: Path, amid_a_cycle: bool
+) -> None:
+    """What it depends on may have been restored to another state then, and back to this one."""
+    async with served(tmp_path) as server:
+        await server.ensure(server.task, "1")
+        server._session.cycling = amid_a_cycle
+        assert (await server.restart()).status == "ready"
+        server._session.cycling = False
+        again = await server.ensure(server.task, "1")
+        assert again.status == ("ready" if amid_a_cycle else "kept")
+
+
 @in_a_loop
 async def test_who_no_longer_waits_takes_nothing_from_the_others(tmp_path: Path) -> None:
     async with served(tmp_path) as server:

@@ -157,16 +157,23 @@ class Cycle:
         schedule = Schedule(graph, self._pending, self._limit, options.keep_going, broken, costs)
         self._schedule = schedule
         self._skip(schedule.skipped)
+        session.cycling = True
+        try:
+            await self._run_all(schedule)
+        finally:
+            session.cycling = False
+        self._seconds = asyncio.get_running_loop().time() - begun
+
+    async def _run_all(self, schedule: Schedule) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 for task_id in schedule.ready():
-                    group.create_task(self._one(session.workspace.task(task_id)))
+                    group.create_task(self._one(self._session.workspace.task(task_id)))
                 if schedule.done:
                     break
                 outcome = await self._ended.get()
                 if outcome is not None:
                     self._skip(schedule.finish(outcome.task, ok=outcome.ok))
-        self._seconds = asyncio.get_running_loop().time() - begun
 
     async def _one(self, task: "Task") -> None:
         self._begin(task)

@@ -109,12 +109,16 @@ class Server:
     async def restart(self) -> Outcome:
         """Start it, after what there is of it has ended, whatever its `restart` says.
 
-        What it depends on may be half-way to another state: a cycle that knows of that starts it
-        once more then, because the fingerprint stays the one that it was last wanted with.
+        While a cycle runs, what it depends on may be half-way to another state, and back to this
+        one before the cycle ends: it fits no fingerprint then, and a cycle that wants it starts it
+        once more.
         """
-        task, last = self._session.workspace.task(self.task.id), self._current
+        session, last = self._session, self._current
+        task = session.workspace.task(self.task.id)
         self._restarts += 1
-        fingerprint = last.fingerprint if last else self._session.keys.fingerprint(task.id)
+        fingerprint = last.fingerprint if last else session.keys.fingerprint(task.id)
+        if session.cycling:
+            fingerprint = ""
         return await self._grant(_Wish(task, fingerprint, self._restarts))
 
     def replaced(self) -> str | None:

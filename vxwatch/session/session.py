@@ -85,7 +85,7 @@ class Session:
     ) -> None:
         """The masker learns the values of the secrets, for whoever speaks of the session after it.
 
-        `look` gives what has changed by now, where somebody watches; `polls` says that this does not
+        `cycling`: a cycle runs. `look` gives what has changed by now, where somebody watches; `polls` says that this does not
         tell of what came and went. What is `known` stays the caller's to close.
         """
         self.plan = plan
@@ -108,6 +108,7 @@ class Session:
         self.group = asyncio.TaskGroup()
         self._told: set[str] = set()
         self.begun: set[TaskId] = set()
+        self.cycling = False
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.look: Callable[[], frozenset[str]] = frozenset
         self.polls: Callable[[], bool] = lambda: False
