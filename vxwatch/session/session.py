@@ -85,8 +85,9 @@ class Session:
     ) -> None:
         """The masker learns the values of the secrets, for whoever speaks of the session after it.
 
-        `cycling`: a cycle runs. `look` gives what has changed by now, where somebody watches; `polls` says that this does not
-        tell of what came and went. What is `known` stays the caller's to close.
+        `cycling`: a cycle runs. `look` gives what has changed by now, where somebody watches;
+        `polls` says that this does not tell of what came and went. What is `known` stays the
+        caller's to close.
         """
         self.plan = plan
         self.options = options
