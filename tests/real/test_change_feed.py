@@ -523,7 +523,7 @@ class Broken:
     """A watcher that fails while it is listened to."""
 
     lag = settles = 0.0
-    polls = False
+    late = False
 
     async def __aenter__(self) -> Self:
         return self

@@ -192,6 +192,8 @@ class Cycle:
         self._ended.put_nowait(outcome)
 
     def _begin(self, task: "Task") -> None:
+        # What came and went before it begins is nothing to it.
+        self._overtake_by(self._session.look())
         self._running.add(task.id)
         self._started.add(task.id)
         self._outdated.discard(task.id)
@@ -311,12 +313,20 @@ class Cycle:
         """Look at what has happened by the end of the task; its inputs that were written meanwhile."""
         session = self._session
         self._overtake_by(session.look())
-        if session.polls():
-            stirred = session.index.stirred(task.id, self._begun_at[task.id])
-            if stirred is not None:
-                session.memory.overtaken.add(task.id)
-                self._passed[task.id] = stirred or "."
+        if session.late():
+            self._look_into(task, session.index.stirred(task.id, self._begun_at[task.id]))
         return session.index.rewritten(task.id, self._begun_at[task.id])
+
+    def _look_into(self, task: "Task", stirred: str | None) -> None:
+        """A name came or went in this directory while the task ran: one that can be seen, or not."""
+        session = self._session
+        changed = session.index.refresh([stirred]) if stirred is not None else frozenset()
+        if changed:
+            self._overtake_by(changed)
+            session.found(changed)
+        elif stirred is not None:
+            session.memory.overtaken.add(task.id)
+            self._passed[task.id] = stirred or "."
 
     def _takes(self, task: "Task", path: str) -> bool:
         ignored = path in self._session.index.ignored

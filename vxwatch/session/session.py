@@ -86,7 +86,7 @@ class Session:
         """The masker learns the values of the secrets, for whoever speaks of the session after it.
 
         `cycling`: a cycle runs. `look` gives what has changed by now, where somebody watches;
-        `polls` says that this does not tell of what came and went. What is `known` stays the
+        `late` says that this may not tell of what came and went. What is `known` stays the
         caller's to close.
         """
         self.plan = plan
@@ -112,7 +112,7 @@ class Session:
         self.cycling = False
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.look: Callable[[], frozenset[str]] = frozenset
-        self.polls: Callable[[], bool] = lambda: False
+        self.late: Callable[[], bool] = lambda: False
         self.known = known
         self.means = Means(self)
         self.caching: Caching

@@ -74,7 +74,7 @@ class Watch:
             session.learn()
             session.listeners.append(self._feed.add)
             session.look = self._feed.look
-            session.polls = lambda: self._feed.polls
+            session.late = lambda: self._feed.late
             session.index.read()
             self._territory.know(session.index)
             self._remarks.unreadable()
@@ -146,7 +146,8 @@ class Watch:
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
         configs = self._to_load(self._configs.changed(paths))
         # Of what came and went in between there is nothing to see but that.
-        ghosts = self._session.index.ghosts(paths) if self._running else ()
+        timely = self._running and not self._feed.late
+        ghosts = self._session.index.ghosts(paths) if timely else ()
         changed = self._look(lambda: self._session.index.refresh(paths), configs)
         changed |= self._uprooted(paths)
         if self._running and ghosts:

@@ -126,9 +126,9 @@ class ChangeFeed:
         return changed
 
     @property
-    def polls(self) -> bool:
-        """Whether what came and went between two looks may never be told."""
-        return self._watcher.polls
+    def late(self) -> bool:
+        """Whether what came and went may be told late, or never."""
+        return self._watcher.late
 
     @contextlib.contextmanager
     def cycle(self) -> Iterator[None]:

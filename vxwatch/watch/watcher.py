@@ -72,8 +72,8 @@ class Watcher(Protocol):
         """Wait for changes, and give all there are. May be cancelled without losing any."""
 
     @property
-    def polls(self) -> bool:
-        """Whether what came and went between two looks may never be told."""
+    def late(self) -> bool:
+        """Whether what came and went may be told late, or never."""
 
     def take(self) -> Batch:
         """What there is by now, without waiting; `next` does not give it any more."""
@@ -124,9 +124,9 @@ class TreeWatcher:
         return self._notifier.settles
 
     @property
-    def polls(self) -> bool:
-        """Whether what came and went between two looks may never be told."""
-        return len(self._poller) > 0
+    def late(self) -> bool:
+        """Whether what came and went may be told late, or never."""
+        return len(self._poller) > 0 or self._notifier.settles > 0
 
     async def __aenter__(self) -> Self:
         """Watch every directory of the scope that is there, and see the proof of it."""
