@@ -192,8 +192,6 @@ class Cycle:
         self._ended.put_nowait(outcome)
 
     def _begin(self, task: "Task") -> None:
-        # What came and went before it begins is nothing to it.
-        self._overtake_by(self._session.look())
         self._running.add(task.id)
         self._started.add(task.id)
         self._outdated.discard(task.id)
