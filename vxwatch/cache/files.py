@@ -11,7 +11,7 @@ come from different threads.
 
 import os
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.content import Clock
@@ -148,16 +148,9 @@ class FileIndex:
         """
         if not all(map(self._record.proves, self._taken(task_id))):
             return False
-        own, wide = self._affected.roots(task_id)
-        ahead = [*own, *wide]
-        while ahead:
-            directory = ahead.pop()
-            for path, is_directory in listing(self._root, directory):
-                if is_directory:
-                    if not self._affected.closed(path):
-                        ahead.append(path)
-                elif path not in self._record and self._affected.takes(task_id, path):
-                    return False
+        for _, files in self._around(task_id):
+            if any(p not in self._record and self._affected.takes(task_id, p) for p in files):
+                return False
         unknown = (path for path in LOCKFILES if path not in self._record)
         return not any(os.path.lexists(f"{self._root}/{path}") for path in unknown)
 
@@ -185,15 +178,24 @@ class FileIndex:
 
     def stirred(self, task_id: TaskId, since: int) -> str | None:
         """A directory of files that the task takes in which a name came or went after `since`."""
+        for directory, _ in self._around(task_id):
+            if os.path.isdir(f"{self._root}/{directory}") and self._newer(directory, since):
+                return directory
+        return None
+
+    def _around(self, task_id: TaskId) -> Iterator[tuple[str, list[str]]]:
+        """The directories in which files of the task may lie, each with all that is no directory."""
         own, wide = self._affected.roots(task_id)
         ahead = [*own, *wide]
         while ahead:
             directory = ahead.pop()
-            if os.path.isdir(f"{self._root}/{directory}") and self._newer(directory, since):
-                return directory
-            inner = (path for path, is_directory in listing(self._root, directory) if is_directory)
-            ahead += [path for path in inner if not self._affected.closed(path)]
-        return None
+            files: list[str] = []
+            for path, is_directory in listing(self._root, directory):
+                if not is_directory:
+                    files.append(path)
+                elif not self._affected.closed(path):
+                    ahead.append(path)
+            yield directory, files
 
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.
