@@ -24,7 +24,6 @@ from vxwatch.cache.results import Reused, is_kept
 from vxwatch.cache.reuse import Cache
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
-from vxwatch.graph.affected import LOCKFILES
 from vxwatch.workspace.home import has_session
 
 if TYPE_CHECKING:
@@ -189,12 +188,7 @@ class Caching:
         A watch may have restored or made what that is: nothing older is to come over it.
         """
         session = self._session
-        if session.index.stands(task.id):
-            return
-        own, wide = session.affected.roots(task.id)
-        changed = session.index.refresh({*own, *wide, *LOCKFILES})
-        if changed:
-            session.found(changed)
+        if not session.index.stands(task.id) and session.look_again(task):
             session.keys.forget([task.id])
 
     async def _reuse(self, task: "Task") -> Reused | None:

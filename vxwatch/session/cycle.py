@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from vxwatch.cache.tracked import index_stamp
 from vxwatch.events import CycleEnded, CycleStarted, Outcome, TaskEnded, TaskRestarted
-from vxwatch.graph.affected import LOCKFILES
 from vxwatch.graph.places import inside
 from vxwatch.graph.schedule import Schedule
 from vxwatch.session.again import Again
 from vxwatch.session.execute import execute
-from vxwatch.session.undone import GHOST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -265,11 +263,8 @@ class Cycle:
             session.memory.overtaken.add(task.id)
         elif session.index.stands(task.id):
             return None
-        own, wide = session.affected.roots(task.id)
-        changed = session.index.refresh({*own, *wide, *LOCKFILES})
-        if changed:
-            self._overtake_by(changed)
-            session.found(changed)
+        changed = session.look_again(task)
+        self._overtake_by(changed)
         if task.id not in session.memory.overtaken:
             return None
         taken = (path for path in sorted(changed) if self._takes(task, path))
@@ -287,12 +282,9 @@ class Cycle:
         changed = session.index.refresh(renewed) if renewed else frozenset()
         self._overtake_by(changed)
         git = index_stamp(session.workspace.root) != self._git
-        passed = self._passed.pop(task.id, None)
+        passed = [self._passed.pop(task.id)] if task.id in self._passed else []
         odd = {*renewed} - changed - (set() if git else self._granted(task))
-        odd |= {GHOST} if passed else set()
-        again = session.memory.undone.once_more(task.id, odd, git=git)
-        if passed and GHOST in again:
-            again = again - {GHOST} | {passed}
+        again = session.memory.undone.once_more(task.id, odd, passed, git=git)
         if again:
             session.memory.overtaken.add(task.id)
             session.memory.again.add(task.id)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vxwatch.errors import UserError
 from vxwatch.events import Emit, Notice, Outcome
+from vxwatch.graph.affected import LOCKFILES
 from vxwatch.masking import SHORTEST, Masker, maskable
 from vxwatch.process import suspension
 from vxwatch.process.environment import secret_values
@@ -53,7 +54,8 @@ class Memory:
     last succeeded, dropped before it runs again, so that a crash or a failure half-way never
     leaves a task looking fresh; `overtaken` the tasks whose inputs moved while they ran, or that
     used the work of such a one: what they made belongs to no key; `undone` what may have changed
-    and changed back while they ran, and `again` those that are to run once more for it.
+    and changed back while they ran; `again` the tasks that are to be looked at once more, for that
+    or because their work is gone.
     """
 
     def __init__(self) -> None:
@@ -220,6 +222,14 @@ class Session:
             self.memory.record(outcome)
             self.memory.settled[outcome.task] = self.keys.key(outcome.task)
         self.caching.unchanged(outcomes)
+
+    def look_again(self, task: "Task") -> frozenset[str]:
+        """Look at all that the task takes, whatever was told of it; gives what changed, and tells it."""
+        own, wide = self.affected.roots(task.id)
+        changed = self.index.refresh({*own, *wide, *LOCKFILES})
+        if changed:
+            self.found(changed)
+        return changed
 
     def found(self, changed: Collection[str]) -> None:
         """These files were seen to change, by who looked at them when no event had told yet."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from vxwatch.model import TaskId
 
-GHOST = ""
+_GHOST = ""
 """Stands for all that came and went: what a task makes for the time of its run has ever new names."""
 
 
@@ -22,12 +22,22 @@ class Undone:
         self._own: dict[TaskId, frozenset[str]] = {}
 
     def once_more(
-        self, task: TaskId, renewed: Collection[str], *, git: bool = False
+        self,
+        task: TaskId,
+        renewed: Collection[str],
+        passed: Collection[str] = (),
+        *,
+        git: bool = False,
     ) -> frozenset[str]:
-        """The task ran, and these were made anew meanwhile; those for which it is to run once more.
+        """The task ran; those of the paths for which it is to run once more.
 
-        `git`: it was at work, too.
+        `renewed` were made anew meanwhile, `passed` came and went; `git`: it was at work, too.
         """
+        new = self._new(task, {*renewed, *([_GHOST] if passed else ())}, git=git)
+        return (new - {_GHOST}).union(passed if _GHOST in new else ())
+
+    def _new(self, task: TaskId, renewed: Collection[str], *, git: bool) -> frozenset[str]:
+        """What of this is not the task's own work, as far as is known by now."""
         own = frozenset() if git else self._own.get(task, frozenset())
         before = self._suspects.pop(task, frozenset())
         new = frozenset(renewed) - own

@@ -26,7 +26,7 @@ from vxwatch.session.race import race
 from vxwatch.session.reach import Reach
 from vxwatch.session.remarks import Remarks
 from vxwatch.session.territory import Territory
-from vxwatch.session.undone import GHOST, Undone
+from vxwatch.session.undone import Undone
 from vxwatch.session.uprooted import Homes
 from vxwatch.watch.engines import open_watcher
 from vxwatch.watch.loop import ChangeFeed
@@ -59,7 +59,6 @@ class Watch:
         self._anew = False
         self._moved = False
         self._broken = False
-        self._lost: set[TaskId] = set()
         self._running: Cycle | None = None
         self._waiting: frozenset[str] = frozenset()
         self._undone = Undone()
@@ -167,7 +166,7 @@ class Watch:
         found = self._homes.uprooted(paths)
         for task in found:
             self._session.memory.settled.pop(task, None)
-        self._lost |= found.keys()
+        self._session.memory.again |= found.keys()
         return frozenset(found.values())
 
     def _to_load(self, configs: frozenset[str]) -> frozenset[str]:
@@ -206,7 +205,6 @@ class Watch:
         paths = tuple(sorted(changed))
         if self._moved or self._broken:
             if await self._load():
-                self._lost.clear()
                 self._session.memory.again.clear()
                 await self._cycle(self._session.plan.graph.order, paths)
                 await self._renew_boxes()
@@ -216,8 +214,7 @@ class Watch:
             return
         _, pending = self._reach.touched(changed)
         again = self._session.memory.again
-        pending |= self._session.plan.graph.downstream(self._lost | again)
-        self._lost.clear()
+        pending |= self._session.plan.graph.downstream(again)
         again.clear()
         self._session.reloads.edited(lambda task: self._reach.left_alone(task, changed) is not None)
         if pending:
@@ -329,9 +326,8 @@ class Watch:
         index = self._session.index
         returned = index.returned(changed)
         gone = frozenset(index.ghosts(returned))
-        odd = (returned - gone) | ({GHOST} if gone else set())
-        new = self._undone.once_more("", odd, git=self._git != before)
-        return returned - new - (gone if GHOST in new else frozenset())
+        git = self._git != before
+        return returned - self._undone.once_more("", returned - gone, gone, git=git)
 
     async def _load(self) -> bool:
         """Take up the workspace as it is now; False when it does not load."""
