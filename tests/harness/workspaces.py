@@ -44,7 +44,6 @@ def workspace(*projects: Project, root: str = "/work/space") -> Workspace:
 
 def files_task(
     name: str,
-    *,
     inputs: Patterns = None,
     outputs: Patterns = None,
     after: Sequence[str] = (),

@@ -1,22 +1,13 @@
 """Inputs that another task makes, on which theirs does not depend."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import pytest
 
-from tests.harness.workspaces import Patterns, files_task, nested
+from tests.harness.workspaces import files_task as task
+from tests.harness.workspaces import nested
 from vxwatch.model import Globs, Task
 from vxwatch.workspace.inputs import check_inputs
-
-
-def task(
-    name: str,
-    inputs: Patterns = None,
-    outputs: Patterns = None,
-    after: Sequence[str] = (),
-    project: str = "app",
-) -> Task:
-    return files_task(name, inputs=inputs, outputs=outputs, after=after, project=project)
 
 
 def check(*tasks: Task, ignored: Collection[str] = ()) -> list[tuple[str, str, str]]:

@@ -98,7 +98,7 @@ class Begun:
 
     def close(self) -> None:
         """End it and what it started, if that is still to do; let go of what it wrote."""
-        if self._helper is not None and self._helper.poll() is None:
+        if self._helper is not None and not self.is_done():
             os.killpg(self._helper.pid, signal.SIGKILL)
             self._helper.wait()
         while self._out:
