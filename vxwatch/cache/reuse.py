@@ -121,7 +121,7 @@ class Cache:
 
     def knows(self, task: Task, key: str) -> bool:
         """Whether there may be a result of the task under this key: one look, no file is touched."""
-        if self._presences.key(task.id) == key:
+        if self.was_seen(task, key):
             return True
         with self.trouble("the cache is not used"):
             entry = self._entry(key)
