@@ -278,12 +278,13 @@ class Cycle:
             return
         if task.id in self._outdated:
             return
-        renewed = session.index.renewed(self._rewritten(task) if written is None else written)
+        written = self._rewritten(task) if written is None else written
+        renewed = {*session.index.renewed(written), *session.overwritten(written)}
         changed = session.index.refresh(renewed) if renewed else frozenset()
         self._overtake_by(changed)
         git = index_stamp(session.workspace.root) != self._git
         passed = [self._passed.pop(task.id)] if task.id in self._passed else []
-        odd = {*renewed} - changed - (set() if git else self._granted(task))
+        odd = renewed - changed - (set() if git else self._granted(task))
         again = session.memory.undone.once_more(task.id, odd, passed, git=git)
         if again:
             session.memory.overtaken.add(task.id)

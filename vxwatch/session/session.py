@@ -115,6 +115,7 @@ class Session:
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.look: Callable[[], frozenset[str]] = frozenset
         self.late: Callable[[], bool] = lambda: False
+        self.overwritten: Callable[[Iterable[str]], list[str]] = lambda _: []
         self.known = known
         self.means = Means(self)
         self.caching: Caching

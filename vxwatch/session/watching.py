@@ -74,6 +74,7 @@ class Watch:
             session.listeners.append(self._feed.add)
             session.look = self._feed.look
             session.late = lambda: self._feed.late
+            session.overwritten = self._feed.overwritten
             session.index.read()
             self._territory.know(session.index)
             self._remarks.unreadable()

@@ -148,7 +148,7 @@ class Inotify:
             name = os.fsdecode(data[at - length : at].rstrip(b"\0")) if length else ""
             for directory in self._names.get(watch, ()):
                 path = f"{directory.rstrip('/')}/{name}" if name else directory
-                self._raw.add(path, bool(mask & _STRUCTURAL))
+                self._raw.add(path, bool(mask & _STRUCTURAL), written=bool(mask & _MODIFY))
                 if directory == self._proof:
                     self._proven.set()
             if mask & _IGNORED:

@@ -56,6 +56,7 @@ class ChangeFeed:
         self._trees: dict[str, bool] = {}
         self._found: set[str] = set()
         self._seen: frozenset[str] = frozenset()
+        self._written: set[str] = set()
         self._found_foreign = False
         self._running = 0
         self._ended = float("-inf")
@@ -130,9 +131,19 @@ class ChangeFeed:
         """Whether what came and went may be told late, or never."""
         return self._watcher.late
 
+    def overwritten(self, paths: Iterable[str]) -> list[str]:
+        """Those of the paths into which something may have been written since tasks run.
+
+        Where that was what was there already, who read it meanwhile may have read a part. Where
+        events are late nobody knows, so all of them.
+        """
+        return [path for path in paths if self.late or path in self._written]
+
     @contextlib.contextmanager
     def cycle(self) -> Iterator[None]:
         """Stands around a time in which tasks run: what changes in it may be their work."""
+        if not self._running:
+            self._written.clear()
         self._running += 1
         try:
             yield
@@ -154,6 +165,8 @@ class ChangeFeed:
 
     def _gather(self, batch: Batch) -> None:
         now = asyncio.get_running_loop().time()
+        if self._running:
+            self._written |= batch.written
         for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
             for path in told:
                 kept[path] = kept.get(path, False) or self._foreign(path, now)

@@ -18,17 +18,21 @@ class Raw:
     """Events since the last look, by absolute path.
 
     `paths` says of each whether the entry itself may be another one now (made, removed,
-    renamed) or only changed. `lost` says that events are missing. `refused` holds
+    renamed) or only changed; into those of `written` something was written, as far as that can be
+    told from a change of the date. `lost` says that events are missing. `refused` holds
     directories that were accepted and can be watched no longer, with the reason.
     """
 
     paths: dict[str, bool] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
     lost: bool = False
     refused: dict[str, int] = field(default_factory=dict)
 
-    def add(self, path: str, structural: bool) -> None:
+    def add(self, path: str, structural: bool, *, written: bool = True) -> None:
         """Note an event."""
         self.paths[path] = structural or self.paths.get(path, False)
+        if written:
+            self.written.add(path)
 
 
 class Notifier(Protocol):

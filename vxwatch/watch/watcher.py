@@ -43,12 +43,14 @@ _WHY_POLLING = {
 class Batch:
     """Paths that may have changed, and directories below which anything may have.
 
-    Both relative to the root, or absolute outside it. A directory that came or went is
-    among the paths too.
+    All relative to the root, or absolute outside it. A directory that came or went is
+    among the paths too. `written` are those of the paths into which something may have been
+    written, be it what was there.
     """
 
     paths: frozenset[str] = frozenset()
     rescan: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
 
 class Watcher(Protocol):
@@ -110,6 +112,7 @@ class TreeWatcher:
         self._denied: set[str] = set()
         self._paths: set[str] = set()
         self._rescan: set[str] = set()
+        self._written: set[str] = set()
         self._arrived = asyncio.Event()
         self._closed = False
 
@@ -161,9 +164,11 @@ class TreeWatcher:
 
     def _batch(self) -> Batch:
         relative = self._terrain.relative
-        batch = Batch(frozenset(map(relative, self._paths)), frozenset(map(relative, self._rescan)))
+        kinds = self._paths, self._rescan, self._written & self._paths
+        batch = Batch(*(frozenset(map(relative, kind)) for kind in kinds))
         self._paths.clear()
         self._rescan.clear()
+        self._written.clear()
         return batch
 
     def replace(self, scope: Scope) -> None:
@@ -211,6 +216,7 @@ class TreeWatcher:
         if raw.refused or raw.lost:
             self._recover(raw.refused)
         gone, renewed = [], []
+        self._written |= raw.written
         for path, structural in raw.paths.items():
             parent = self._roles.get(os.path.dirname(path))
             known = path in self._roles
