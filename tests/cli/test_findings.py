@@ -1,7 +1,6 @@
 """What vx says when a sandbox denied a task something, and that it then fails."""
 
 import os
-import shutil
 
 import pytest
 
@@ -12,8 +11,10 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(120)]
 _BOX = Box(read=("src",), write=("out/",))
 
 
-@pytest.fixture(autouse=True)
-def _source(ws: Workspace) -> None:
+@pytest.fixture(autouse=True, params=["heard of by the kernel", "traced by strace"])
+def _source(ws: Workspace, request: pytest.FixtureRequest) -> None:
+    if request.param == "traced by strace":
+        ws.trace_with_strace()
     ws.write("src/a", "text")
     ws.write("secret.txt", "hidden")
     home = os.path.join(ws.logs, "home")
@@ -213,52 +214,3 @@ def test_what_the_config_ignores_fails_nothing(ws: Workspace) -> None:
     done = ws.vx("run", "t")
     assert done.code == 0, done.text
     assert "sandbox:" not in done.text
-
-
-def without_strace(ws: Workspace, stand_in: str | None = None) -> None:
-    """Let PATH be a directory of links in the home, without strace or with a script as strace."""
-    bin_directory = os.path.join(ws.environment["HOME"], ".local/bin")
-    os.makedirs(bin_directory)
-    for name in ("bwrap", "sh", "git", "cat", "env", "true"):
-        program = shutil.which(name)
-        assert program
-        os.symlink(program, os.path.join(bin_directory, name))
-    if stand_in is not None:
-        path = os.path.join(bin_directory, "strace")
-        with open(path, "w") as file:
-            file.write(f"#!/bin/sh\n{stand_in}\n")
-        os.chmod(path, 0o755)
-    ws.environment = {**ws.environment, "PATH": bin_directory}
-
-
-def test_without_strace_tasks_run_and_one_line_says_what_is_missing(ws: Workspace) -> None:
-    without_strace(ws)
-    ws.task("one", "cat src/a secret.txt; true", box=_BOX)
-    ws.task("two", "cat src/a secret.txt; true", box=_BOX, after=["one"])
-    done = ws.vx("run", "two")
-    assert done.code == 0, done.text
-    assert "hidden" not in done.text
-    assert done.text.count("strace is not installed") == 1
-    assert "apt-get install strace" in done.text
-
-
-@pytest.mark.parametrize("failure", ["exit 1", "exec cat src/a"])
-def test_a_tracer_that_fails_costs_a_second_run_and_a_line(ws: Workspace, failure: str) -> None:
-    told = "case $1 in -V) echo 'strace -- version 6.1'; exit;; esac"
-    without_strace(ws, f"{told}; {failure}")
-    ws.task("t", 'echo ran >> "$LOGS/t"; cat src/a', box=_BOX)
-    done = ws.vx("run", "t")
-    assert done.code == 0, done.text
-    assert "w#t could not be traced and runs once more" in done.text
-    assert ws.lines("t") == ["ran"]
-
-
-def test_a_tracer_that_is_killed_costs_a_second_run_and_a_line(ws: Workspace) -> None:
-    kill = (
-        "for p in /proc/[0-9]*; do case $(readlink $p/exe) in"
-        " *strace) kill -9 ${p#/proc/};; esac; done; cat src/a"
-    )
-    ws.task("t", kill, box=_BOX)
-    done = ws.vx("run", "t")
-    assert done.code == 0, done.text
-    assert "w#t could not be traced and runs once more" in done.text

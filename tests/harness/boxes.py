@@ -56,12 +56,14 @@ class Site:
             return await live.end()
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[tuple[Nursery, SandboxRuntime]]:
-        """A nursery with a sandbox runtime."""
+    async def session(self, *, asked: bool = True) -> AsyncIterator[tuple[Nursery, SandboxRuntime]]:
+        """A nursery with a sandbox runtime, which was `asked` whether there can be boxes."""
         async with (
             Nursery.open() as nursery,
             SandboxRuntime(nursery, self.workspace, self.environ) as runtime,
         ):
+            if asked:
+                await runtime.ensure()
             yield nursery, runtime
 
     @asynccontextmanager

@@ -43,6 +43,7 @@ class Workspace:
         self.ports: list[int] = []
         self._take_port = take_port
         self.environment = _environment()
+        self.before: tuple[str, ...] = ()
         self._tables: dict[str, dict[str, object]] = {}
         self._running: list[running.Background | running.Terminal] = []
         self._piped: list[subprocess.Popen[bytes]] = []
@@ -183,8 +184,8 @@ class Workspace:
     # Running vx
 
     def vx(self, *words: str, seconds: float = 20.0, cwd: str = "") -> running.Finished:
-        """Run vx to its end."""
-        argv = [running.VX, *words]
+        """Run vx to its end, started by the command `before`, if there is one."""
+        argv = [*self.before, running.VX, *words]
         return running.finish(argv, self.file(cwd), self.environment, seconds)
 
     def in_python(
@@ -203,6 +204,10 @@ class Workspace:
             text=True,
             check=True,
         )
+
+    def trace_with_strace(self) -> None:
+        """Have `vx` find that the kernel tells it of no calls."""
+        self.before = (sys.executable, os.path.join(running.PUPPETS, "heard.py"))
 
     def start(self, *words: str) -> running.Background:
         """Start vx in the background."""

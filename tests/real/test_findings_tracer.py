@@ -9,7 +9,7 @@ import pytest
 from tests.harness.boxes import Site, live
 from vxwatch.model import Sandbox, Task
 from vxwatch.sandbox import runtime, trace
-from vxwatch.sandbox.trace import Report, Tracer, failed, find_tracer, remark
+from vxwatch.sandbox.trace import Report, Tracer, find_tracer, remark
 from vxwatch.sandbox.tracelog import TraceLog
 
 NEW, OLD, OLDEST = (6, 1), (5, 4), (4, 26)
@@ -63,14 +63,14 @@ def log(text: str) -> TraceLog:
 
 def test_a_failed_tracer_is_told_from_a_failed_command() -> None:
     start = '2 execve("/bin/sh", 0x1, 0x2) = 0\n'
-    assert failed(log(""), 0)
-    assert failed(log("strace: no\n"), 1)
-    assert failed(log(start), 1)
-    assert failed(log(start), 139)
-    assert not failed(log(start), 0)
-    assert not failed(log(start), 137)
-    assert not failed(log(start + "2 exit_group(1) = ?\n"), 1)
-    assert not failed(log(start + "2 --- SIGSEGV {} ---\n"), 139)
+    assert log("").failed(0)
+    assert log("strace: no\n").failed(1)
+    assert log(start).failed(1)
+    assert log(start).failed(139)
+    assert not log(start).failed(0)
+    assert not log(start).failed(137)
+    assert not log(start + "2 exit_group(1) = ?\n").failed(1)
+    assert not log(start + "2 --- SIGSEGV {} ---\n").failed(139)
 
 
 @pytest.mark.sandbox

@@ -41,7 +41,7 @@ def verdict(site: Site, path: str) -> Verdict:
 
 
 def test_this_host_can(site: Site) -> None:
-    assert asyncio.run(examine(site.environ, site.root)) == Verdict(True)
+    assert asyncio.run(examine(site.environ, site.root)) == Verdict(True, supervises=True)
 
 
 def test_missing_programs_are_named_with_their_packages(site: Site) -> None:
@@ -83,7 +83,7 @@ def test_no_task_runs_where_the_host_cannot(site: Site) -> None:
     site.environ["PATH"] = path_without(site, "bwrap")
 
     async def refused() -> None:
-        async with site.session() as (_, runtime):
+        async with site.session(asked=False) as (_, runtime):
             for _ in range(2):
                 with pytest.raises(UserError, match="bwrap is not installed") as caught:
                     await runtime.ensure()
@@ -101,7 +101,7 @@ def test_a_session_asks_once(site: Site) -> None:
     site.environ["PATH"] = f"{counting}:{site.environ['PATH']}"
 
     async def twice() -> None:
-        async with site.session() as (_, runtime):
+        async with site.session(asked=False) as (_, runtime):
             await asyncio.gather(*(runtime.ensure() for _ in range(3)))
             box = await runtime.box(
                 Task("app", "t", command="true", sandbox=Sandbox()), "true", site.environ, "null"

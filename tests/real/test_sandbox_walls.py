@@ -89,7 +89,7 @@ class TestKernel:
         (count, *own), init = (part.split() for part in ran.out.split("-"))
         assert int(count) < 10
         assert own == ["0", "1", "2", "3"]  # 3: ls itself reads the directory
-        assert len(init) == 5  # the fourth is an eventfd of bubblewrap's, the last a tracer's log
+        assert len(init) == 4  # the last is an eventfd of bubblewrap's
 
     def test_the_environment_of_the_init_is_the_tasks(self, site: Site) -> None:
         site.environ["MARK"] = "seen"

@@ -1,39 +1,23 @@
-"""The filter, run by an interpreter of the kernel's instructions."""
-
-import struct
+"""The filter of every box."""
 
 import pytest
 
+from tests.harness import filters
+from tests.harness.filters import ARCHES
 from vxwatch.sandbox.seccomp import filter_program, supported
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS, EAFNOSUPPORT = 0x50001, 0x50000 + 38, 0x50000 + 97
-X86, ARM = 0xC000003E, 0xC00000B7
 NUMBERS = {
     "x86_64": {"socket": 41, "socketpair": 53, "ioctl": 16, "keyctl": 250, "openat": 257},
     "aarch64": {"socket": 198, "socketpair": 199, "ioctl": 29, "keyctl": 219, "openat": 56},
 }
-ARCHES = {"x86_64": X86, "aarch64": ARM}
 machines = pytest.mark.parametrize("machine", sorted(ARCHES))
 
 
 def verdict(machine: str, number: int, *arguments: int, arch: int | None = None) -> int:
-    """What the kernel would do with this call."""
-    arguments = (*arguments, *[0] * (6 - len(arguments)))
-    data = struct.pack("<IIQ6Q", number, arch or ARCHES[machine], 0, *arguments)
-    program = filter_program(machine)
-    steps: list[tuple[int, int, int, int]] = [*struct.iter_unpack("<HBBI", program)]
-    accumulator, at = 0, 0
-    while True:
-        code, if_true, if_false, operand = steps[at]
-        at += 1
-        if code == 0x20:
-            (accumulator,) = struct.unpack_from("<I", data, operand)
-        elif code == 0x06:
-            return operand
-        else:
-            taken = {0x15: accumulator == operand, 0x35: accumulator >= operand}[code]
-            at += if_true if taken else if_false
+    """What the filter of every box does with this call."""
+    return filters.verdict(filter_program(machine), machine, number, *arguments, arch=arch)
 
 
 def call(machine: str, name: str, *arguments: int) -> int:

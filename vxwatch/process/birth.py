@@ -10,6 +10,7 @@ import marshal
 import os
 import select
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 
 from vxwatch.process import netns
@@ -22,6 +23,10 @@ Work = Callable[[select.poll, tuple[int, ...]], None]
 """What a helper does, given what tells that it is to end, and the descriptors of its box."""
 
 
+Attend = Callable[[int, int], None]
+"""Has a supervisor started, given the descriptor of the notifications and the leader's pid."""
+
+
 class StartError(Exception):
     """A leader could not be started: at which step, and the errno."""
 
@@ -31,15 +36,16 @@ class StartError(Exception):
         self.errno: int = getattr(reason, "errno", None) or errno.EINVAL
 
 
-def start_leader(body: "dict[str, Any]", given: Sequence[int]) -> int:
+def start_leader(body: "dict[str, Any]", given: Sequence[int], attend: Attend) -> int:
     """Start the leader of a tree in a session, or only a group, of its own; its pid.
 
-    `given` holds its stdin and a descriptor for each of the body's targets. Signals need no
+    `given` holds its stdin and a descriptor for each of the body's targets. If it is to be
+    supervised, it stops at once until who is called with `attend` lets it go on. Signals need no
     care: exec gives back the default of every one that has a handler. Raises `StartError`.
     """
     with _lifted(given, (0, *body["targets"])) as places:
-        if body["owner"] or body["lender"]:
-            return _start_by_steps(body, places)
+        if body["owner"] or body["lender"] or body["supervised"]:
+            return _start_by_steps(body, places, attend)
         step = "directory"
         try:
             os.chdir(body["cwd"])
@@ -71,6 +77,22 @@ def start_helper(given: Sequence[int], box: tuple[int, ...], work: Work) -> int:
     return pid
 
 
+def start_supervisor(listener: int, log: int, told: "dict[str, Any]", leader: int) -> int:
+    """Start the supervisor of the box that this leader makes; its pid. It ends with 0 if all went well."""
+    from vxwatch.process.supervisor import Supervisor  # loaded here, once, and not by each fork
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.set_wakeup_fd(-1)  # what signals us is not to wake the nursery
+            _keep_only((0, 1, 2, listener, log))
+            Supervisor(listener, log, told, leader).serve()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return pid
+
+
 @contextlib.contextmanager
 def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
     """Copies above all targets, each with its target, so that none is overwritten too early."""
@@ -86,14 +108,21 @@ def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple
             os.close(number)
 
 
-def _start_by_steps(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -> int:
+def _start_by_steps(
+    body: "dict[str, Any]", places: Sequence[tuple[int, int]], attend: Attend
+) -> int:
     read, write = os.pipe()
-    try:
-        pid = os.fork()
-        if pid == 0:
-            _be_leader(body, places, write)
-    finally:
-        os.close(write)
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    _be_leader(body, places, write, theirs)
+            finally:
+                os.close(write)
+        if body["supervised"]:
+            _have_attended(ours, pid, attend)
     with open(read, "rb", buffering=0) as report:
         failure = report.readall()  # its end: exec closed the other side
     if failure:
@@ -103,12 +132,38 @@ def _start_by_steps(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -
     return pid
 
 
+def _have_attended(channel: socket.socket, leader: int, attend: Attend) -> None:
+    """Receive the descriptor of the leader's notifications; it has none where that is refused."""
+    _, given, _, _ = socket.recv_fds(channel, 1, 1)
+    for listener in given:
+        try:
+            attend(listener, leader)
+        finally:
+            os.close(listener)  # without a supervisor each call that is heard of fails
+
+
+def _be_heard(told: "dict[str, Any]", channel: socket.socket) -> None:
+    from vxwatch.process.notify import install
+
+    with contextlib.suppress(OSError):  # it runs all the same, and no record says that it began
+        listener = install(told["program"], os.uname().machine)
+        try:
+            socket.send_fds(channel, [b"\0"], [listener])
+        finally:
+            os.close(listener)
+
+
 def _be_leader(
-    body: "dict[str, Any]", places: Sequence[tuple[int, int]], report: int
+    body: "dict[str, Any]",
+    places: Sequence[tuple[int, int]],
+    report: int,
+    channel: socket.socket,
 ) -> "NoReturn":
     step = "start"
     try:
-        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, max(lifted for lifted, _ in places))
+        above = max(lifted for lifted, _ in places)
+        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, above)
+        lifted_channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, above)
         _leave_group(body)
         for lifted, target in places:
             os.dup2(lifted, target)
@@ -120,6 +175,8 @@ def _be_leader(
         step = "directory"
         os.chdir(body["cwd"])
         step = "program"
+        if body["supervised"]:
+            _be_heard(body["supervised"], socket.socket(fileno=lifted_channel))
         os.execve(body["argv"][0], body["argv"], body["env"])  # noqa: S606
     except (OSError, ValueError) as error:
         os.write(report, marshal.dumps((step, getattr(error, "errno", None) or errno.EINVAL)))

@@ -21,6 +21,17 @@ INFO_FD, STATUS_FD = 3, 4
 Stdin = Literal["null", "held", "inherited", "terminal"]
 
 
+class Supervision(NamedTuple):
+    """What the supervisor of a box needs to know: see `supervisor` for `program` and `told`.
+
+    `log` is our descriptor of where its records go; it is dead when the box has ended.
+    """
+
+    program: bytes
+    told: Mapping[str, object]
+    log: int
+
+
 class Launch(NamedTuple):
     """What to start. `env` is complete but for VX_TREE, which `launch` adds.
 
@@ -30,7 +41,7 @@ class Launch(NamedTuple):
     `terminal`: so too, and it borrows the terminal that the nursery was opened with, if vx is in the
     foreground of that.
     `owner`: the user and group to become, without supplementary groups. `boxed`: argv is a
-    bwrap that is told `--info-fd 3 --json-status-fd 4`.
+    bwrap that is told `--info-fd 3 --json-status-fd 4`. `supervision`: its calls are heard of.
     """
 
     argv: tuple[str, ...]
@@ -40,6 +51,7 @@ class Launch(NamedTuple):
     stdin: Stdin = "null"
     owner: tuple[int, int] | None = None
     boxed: bool = False
+    supervision: Supervision | None = None
 
 
 class Birth(NamedTuple):
@@ -52,7 +64,10 @@ class Birth(NamedTuple):
 def body_of(
     launch: Launch, mark: str, targets: tuple[int, ...], terminal: Terminal | None = None
 ) -> bytes:
-    """The body of a spawn request; `targets` are the numbers of its descriptors in the child."""
+    """The body of a spawn request; `targets` are the numbers of its descriptors in the child.
+
+    The log of a supervisor is given after them.
+    """
     borrows = terminal is not None and launch.stdin == "terminal"
     # As bytes: how a name becomes text may be set for vx (PYTHONUTF8) and not for the nursery.
     body = {
@@ -68,6 +83,8 @@ def body_of(
         "mark": mark,
         "lender": (terminal.group, terminal.modes) if terminal and borrows else None,
         "deaf": borrows and launch.boxed,
+        "supervised": launch.supervision
+        and {"program": launch.supervision.program, **launch.supervision.told},
     }
     return marshal.dumps(body)
 

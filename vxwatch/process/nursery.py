@@ -231,7 +231,8 @@ class Nursery:
             body = os.memfd_create("vx-launch")
             theirs.callback(os.close, body)
             _write_all(body, body_of(launch, mark, tuple(given), self._terminal))
-            self._post("spawn", number, descriptors=(body, *given.values()))
+            log = (launch.supervision.log,) if launch.supervision else ()
+            self._post("spawn", number, descriptors=(body, *given.values(), *log))
             ours.pop_all()
         pumps = []
         if not inherits:

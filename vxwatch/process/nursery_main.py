@@ -12,7 +12,8 @@ A packet is a marshalled tuple, since both ends are the same interpreter; NUMBER
 a child. From vx, with the descriptors that come along:
 
     spawn NUMBER                        body (a memfd: an environment outgrows a packet),
-                                        one for each of the body's targets
+                                        one for each of the body's targets, and
+                                        the log of its supervisor, if it has one
     init NUMBER PID                     the first process inside this box
     signal NUMBER SIGNAL                the polite signal
     alive NUMBER                        answered by: alive NUMBER YES
@@ -46,7 +47,13 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from vxwatch.process import kin, netns
-from vxwatch.process.birth import StartError, Work, start_helper, start_leader
+from vxwatch.process.birth import (
+    StartError,
+    Work,
+    start_helper,
+    start_leader,
+    start_supervisor,
+)
 from vxwatch.process.child import Child
 from vxwatch.process.leftovers import Identity, remove
 from vxwatch.process.packets import receive
@@ -76,6 +83,7 @@ class Nursery:
         self.link = link
         self.children: dict[int, Child] = {}  # by number, until gone
         self.unreaped: dict[int, Child] = {}  # by pid, until reaped
+        self.supervised: dict[int, int] = {}  # supervisors to leaders, both unreaped
         self.registered: dict[str, Identity | None] = {}
         self.lender: tuple[int, Modes | None] | None = None
         self.paused = False
@@ -125,10 +133,17 @@ class Nursery:
         """Start the leader of a tree."""
         body = marshal.loads(os.pread(given[0], os.fstat(given[0]).st_size, 0))  # noqa: S302  # from vx
         held = -1
+        places = given[1 : len(body["targets"]) + 1]
+
+        def attend(listener: int, leader: int) -> None:
+            one = start_supervisor(listener, given[-1], body["supervised"], leader)
+            self.unreaped[one] = Child(0, one)
+            self.supervised[one] = leader
+
         try:
             stdin, held = _stdin(body["held"])
             try:
-                pid = start_leader(body, (stdin, *given[1:]))
+                pid = start_leader(body, (stdin, *places), attend)
             finally:
                 os.close(stdin)
         except (StartError, OSError) as error:
@@ -217,6 +232,11 @@ class Nursery:
             cpu = usage.ru_utime + usage.ru_stime
             child.ended = (os.waitstatus_to_exitcode(status), cpu, usage.ru_maxrss * 1024)
             child.exited = True
+        leader = self.unreaped.get(self.supervised.pop(pid, 0))
+        if leader and status:
+            # Calls that nobody answers fail, also those of a bwrap that would then wait forever.
+            leader.kill(self.orphans())
+            kin.kill(os.kill, leader.pid, signal.SIGKILL)
 
     def review(self, child: Child, orphans: Sequence[int]) -> None:
         """Tell vx what is left of a tree that has ended, or is killed here because it is to end.

@@ -158,8 +158,8 @@ class Box:
 class BoxMaker:
     """Makes the boxes of one session.
 
-    `tracer` traces the commands of tasks that end, but for those in `untraced`;
-    of those in `learning` it is learned what they need. `on_refusal` hears of the connections that
+    The commands of tasks that end are traced, but for those in `untraced`: by supervisors if
+    `supervises`, else by `tracer`. Of those in `learning` it is learned what they need. `on_refusal` hears of the connections that
     servers are refused.
     """
 
@@ -172,6 +172,7 @@ class BoxMaker:
     ) -> None:
         self.workspace = workspace
         self.tracer: Tracer | None = None
+        self.supervises = False
         self.untraced: set[str] = set()
         self.learning: set[str] = set()
         self.on_refusal: Callable[[Task, Refusal], None] | None = None
@@ -234,7 +235,9 @@ class BoxMaker:
             if own_proc and self._traced(task):
                 trace = self._trace(task, found, mounts)
                 stack.callback(trace.close)
-                descriptors[LOG_FD] = self._lend_log(trace, sent)
+                sent.callback(os.close, trace.descriptor)
+                if not trace.supervised:
+                    descriptors[LOG_FD] = self._lent_log(trace)
             launch = self._launch(command, found, environment, stdin, ways, trace)
             launch = launch._replace(
                 env={**launch.env, "PWD": directory, "TMPDIR": own_temp},
@@ -254,7 +257,8 @@ class BoxMaker:
         trace: Trace | None,
     ) -> Launch:
         """How the box is started, but for what is lent to it and where its files are."""
-        tracer = self.tracer.words(looks=trace.looks) if self.tracer and trace else ()
+        strace = self.tracer if trace and not trace.supervised else None
+        tracer = strace.words(looks=trace.looks) if strace and trace else ()
         return Launch(
             argv=command_line(
                 self._programs,
@@ -272,10 +276,10 @@ class BoxMaker:
             stdin=stdin,
             owner=self._owner,
             boxed=True,
+            supervision=trace.supervision() if trace else None,
         )
 
-    def _lend_log(self, trace: Trace, sent: ExitStack) -> int:
-        sent.callback(os.close, trace.descriptor)
+    def _lent_log(self, trace: Trace) -> int:
         if self._owner is not None:
             os.fchown(trace.descriptor, *self._owner)  # opened again by name, in the box
         return trace.descriptor
@@ -283,16 +287,18 @@ class BoxMaker:
     def _traced(self, task: Task) -> bool:
         """Whether what this task is denied is to be told: of those that end, all that we can."""
         ends = task.persistent is None and not task.interactive
-        return ends and self.tracer is not None and task.id not in self.untraced
+        can = self.tracer is not None or (self.supervises and task.id not in self.learning)
+        return ends and can and task.id not in self.untraced
 
     def _trace(self, task: Task, found: Survey, mounts: tuple[Mount, ...]) -> Trace:
         place = (found.ground.directory, home(self._environ))
         unfolded = frozenset(found.withheld)
         scene = scene_of(self.workspace, task, mounts, *place, unfolded=unfolded)
         if task.id not in self.learning:
-            return Trace(task, scene)
+            return Trace(task, scene, supervised=self.supervises)
         nothing = decide(self._host, replace(found.ground, reads=(), writes=(), siblings={}))
-        return Trace(task, scene, bare=scene_of(self.workspace, task, nothing, *place))
+        bare = scene_of(self.workspace, task, nothing, *place)
+        return Trace(task, scene, bare=bare, supervised=False)
 
     async def _saving(
         self, task: Task, mounts: tuple[Mount, ...], stack: AsyncExitStack

@@ -34,13 +34,15 @@ NESTED = "sandbox.weaker_when_nested"
 class Verdict:
     """Whether this host can hold a sandbox; if not, one reason and one remedy.
 
-    `weaker`: it can hold one that shows the processes around it.
+    `weaker`: it can hold one that shows the processes around it. `supervises`: the kernel tells
+    what goes on in it.
     """
 
     ok: bool
     reason: str = ""
     fix: str = ""
     weaker: bool = False
+    supervises: bool = False
 
 
 @dataclass(frozen=True, slots=True)

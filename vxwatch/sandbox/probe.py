@@ -21,6 +21,7 @@ from vxwatch.sandbox.bwrap import Programs
 from vxwatch.sandbox.diagnosis import SETTINGS, Trial, Verdict, diagnose, missing
 from vxwatch.sandbox.host import holds_the_system
 from vxwatch.sandbox.seccomp import supported
+from vxwatch.sandbox.supervision import may_supervise
 
 _NEEDED = ("bwrap", "sh")
 _SMALL = ("--unshare-user", "--ro-bind", "/", "/")
@@ -61,6 +62,10 @@ async def probe(nursery: Nursery, environ: Mapping[str, str], root: str) -> Verd
             False, f"vx has no system call filter for {machine}", "use x86-64 or aarch64"
         )
     maker = BoxMaker(nursery, _workspace(root), environ, programs)
+    maker.supervises = may_supervise(programs.bwrap)
+    if maker.supervises and await _try_true(nursery, maker, environ) is None:
+        return Verdict(True, supervises=True)
+    maker.supervises = False
     message = await _try_true(nursery, maker, environ)
     if message is None:
         return Verdict(True)
@@ -84,12 +89,13 @@ async def _try_true(
         tree = await nursery.launch(box.launch, listen)
         await box.open(tree)
         end = await tree.wait()
+        report = await box.report(end.code)
     except LaunchError as error:
         return error.message
     finally:
         await box.close()
     if end.code == 0 and end.started:
-        return None
+        return "nothing was told of it" if report.lost else None
     lines = b"".join(said).decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else f"exit {end.code} without a word"
 

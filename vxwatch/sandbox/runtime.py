@@ -112,6 +112,7 @@ class SandboxRuntime:
         if not self._looked:
             await asyncio.to_thread(self._look)
         maker.tracer = self._tracer
+        maker.supervises = self._supervises()
         own_proc = self._verdict is None or self._verdict.ok
         box = await maker.make(task, command, environment, stdin, folded=folded, own_proc=own_proc)
         self._live[box] = task.id
@@ -153,8 +154,13 @@ class SandboxRuntime:
         if self._maker is not None:
             self._maker.untraced.add(task.id)
 
+    def _supervises(self) -> bool:
+        return self._verdict is not None and self._verdict.supervises
+
     def remarks(self) -> list[tuple[str, str]]:
         """What the user should know of the tracing, each time only what is new."""
+        if self._supervises():
+            return []
         said, self._remarks = self._remarks, []
         return said
 

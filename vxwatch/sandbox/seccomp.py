@@ -7,10 +7,11 @@ because the numbers there mean other calls. It never restricts files: mounts do 
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _NOTIFY, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 
 _NUMBER, _ARCH = 0, 4
@@ -19,6 +20,7 @@ _NUMBER, _ARCH = 0, 4
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _X32_BIT = 0x40000000
+_AT_EMPTY_PATH = 0x1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,24 @@ def filter_program(machine: str, *, unix: bool = False) -> bytes:
     program += _when(numbers.ioctl, _terminal())
     program += _when(numbers.socket, _families(unix=unix))
     return b"".join([*program, _give(_ALLOW)])
+
+
+def notifying_program(machine: str, numbers: Mapping[int, int | None]) -> bytes:
+    """A program that has the supervisor hear of these calls before they happen.
+
+    A number leads to the argument whose flags may say that an open file is meant and no name,
+    of which nobody needs to hear; None if it has no such flags. KeyError for a machine that is
+    not `supported`.
+    """
+    program = [_load(_ARCH), *_unless(_MACHINES[machine].arch, _ALLOW), _load(_NUMBER)]
+    for number, flags in numbers.items():
+        program += _when(number, [_give(_NOTIFY)] if flags is None else _named(flags))
+    return b"".join([*program, _give(_ALLOW)])
+
+
+def _named(flags: int) -> list[bytes]:
+    nameless = _instruction(_ANY_BIT, _AT_EMPTY_PATH, 0, 1)
+    return [_load(_argument(flags)), nameless, _give(_ALLOW), _give(_NOTIFY)]
 
 
 def _terminal() -> list[bytes]:

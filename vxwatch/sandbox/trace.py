@@ -1,8 +1,10 @@
-"""Traces the commands of boxes with strace, and tells what they were denied.
+"""Traces the commands of boxes, and tells what they were denied.
 
-strace runs inside the box, as a process beside the command, and writes into a pipe that only the
-first process of the box holds; the command inherits nothing of it, and its exit code, signals and
-output are its own. What cannot be traced runs all the same: its walls do not depend on this.
+Where the kernel can, by a supervisor outside of the box (`supervision`); else, and to learn what a
+task needs, with strace. That runs inside the box, as a process beside the command, and writes into
+a pipe that only the first process of the box holds; the command inherits nothing of it, and its
+exit code, signals and output are its own. What cannot be traced runs all the same: its walls do not
+depend on this.
 """
 
 import asyncio
@@ -20,11 +22,13 @@ from vxwatch.process.programs import resolve
 from vxwatch.sandbox.bwrap import LOG_FD
 from vxwatch.sandbox.paths import inside
 from vxwatch.sandbox.policy import shows
+from vxwatch.sandbox.supervision import SupervisorLog, supervision
 from vxwatch.sandbox.tracelog import Attempt, TraceLog, traced_calls
 
 if TYPE_CHECKING:
     from vxwatch.hosts import Refusal
     from vxwatch.model import Task, Workspace
+    from vxwatch.process.launching import Supervision
     from vxwatch.sandbox.findings import Scene
     from vxwatch.sandbox.policy import Mount
 
@@ -38,8 +42,6 @@ _FILTERS_SINCE, _APART_SINCE = (5, 3), (5, 6)
 _GRANTED = frozenset({"read", "write", "saved"})
 _THERE = _GRANTED | {"link", "scratch", "blank"}
 """Kinds of mounts of which a look at their path finds something."""
-_SEGFAULT = 139
-_SIGNALLED = 128
 
 MISSING = (
     "strace is not installed, so what sandboxed tasks are denied is not told",
@@ -113,20 +115,23 @@ class Report:
 
 
 class Trace:
-    """The log of one box: give `descriptor` to it as `LOG_FD`, and `close` this when it has ended.
+    """The log of one box: give `descriptor` to who traces, and `close` this when it has ended.
 
     With `bare`, which is what a box without grants would show, it learns what the task needs
     instead of telling what it was denied. `looks` says whether the calls that only look at names
     are to be traced as well: where some of the project is hidden, since they are many.
+    `supervised`: a supervisor writes the log, else strace.
     """
 
-    def __init__(self, task: "Task", scene: "Scene", bare: "Scene | None" = None) -> None:
+    def __init__(
+        self, task: "Task", scene: "Scene", bare: "Scene | None" = None, *, supervised: bool
+    ) -> None:
         self._task = task
         self._scene = scene
         self._bare = bare
-        hidden = frozenset(m.path for m in scene.mounts if m.kind == "blank")
-        self.log = TraceLog(
-            scene.directory, everything=bare is not None, watched=_within(hidden, scene.root)
+        self.supervised = supervised
+        self.log = (
+            SupervisorLog() if supervised else _strace_log(scene, everything=bare is not None)
         )
         self.looks = bare is not None or _hides(scene)
         self._loop = asyncio.get_running_loop()
@@ -137,6 +142,12 @@ class Trace:
         with suppress(OSError):  # the user may have used up what all his pipes may hold
             fcntl.fcntl(self._read, fcntl.F_SETPIPE_SZ, _ROOM)
         self._loop.add_reader(self._read, self._take)
+
+    def supervision(self) -> "Supervision | None":
+        """What a supervisor that writes this log is told."""
+        if not self.supervised:
+            return None
+        return supervision(self._scene, self.descriptor, looks=self.looks)
 
     async def report(
         self, code: int, more: Iterable[Attempt] = (), refused: "Sequence[Refusal]" = ()
@@ -150,9 +161,9 @@ class Trace:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN):
                 await self._over.wait()
-        if failed(self.log, code):
+        if self.log.failed(code):
             return Report(lost=True)
-        if self._bare is not None:
+        if self._bare is not None and isinstance(self.log, TraceLog):
             learned = await asyncio.to_thread(_learned, self.log, self._bare, self._task, refused)
             rest = ("# the task failed, so this may not be all",) if code else ()
             return Report(cut=self.log.cut, learned=(*learned, *rest))
@@ -190,16 +201,9 @@ class Trace:
             self._loop.add_reader(self._read, self._take)
 
 
-def failed(log: TraceLog, code: int) -> bool:
-    """Whether the tracer failed, going by its log and the exit code of the command.
-
-    A command that ends by itself says so in the log. Where its tracer was killed, each traced
-    call fails from then on; so does the last one, and the command then ends by a segfault.
-    """
-    if not log.begun:
-        return True
-    by_itself = code < _SIGNALLED or code == _SEGFAULT
-    return by_itself and code != 0 and not log.ended and not log.cut
+def _strace_log(scene: "Scene", *, everything: bool) -> TraceLog:
+    hidden = frozenset(m.path for m in scene.mounts if m.kind == "blank")
+    return TraceLog(scene.directory, everything=everything, watched=_within(hidden, scene.root))
 
 
 def scene_of(

@@ -11,9 +11,8 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-Wish = Literal["read", "write", "connect"]
+from vxwatch.sandbox.calls import CALLS, LOOKS, NO_DIRECTORY, OPENS, Wish
 
 MOST_ATTEMPTS = 20_000
 """Different attempts that are kept."""
@@ -22,36 +21,12 @@ MOST_BYTES = 64 * 1024 * 1024
 _LONGEST_LINE = 65536
 """Two paths of the greatest length, every byte of them escaped."""
 _MOST_PROCESSES = 32_768
+_SEGFAULT = 139
+_SIGNALLED = 128
 
-_NO_DIRECTORY = -1
-_CALLS: dict[bytes, tuple[Wish, tuple[tuple[int, int], ...]]] = {
-    **dict.fromkeys((b"open", b"execve", b"stat", b"lstat"), ("read", ((-1, 0),))),
-    **dict.fromkeys((b"access", b"readlink", b"chdir"), ("read", ((-1, 0),))),
-    **dict.fromkeys((b"openat", b"openat2", b"execveat"), ("read", ((0, 1),))),
-    **dict.fromkeys((b"statx", b"newfstatat"), ("read", ((0, 1),))),
-    **dict.fromkeys((b"faccessat", b"faccessat2", b"readlinkat"), ("read", ((0, 1),))),
-    **dict.fromkeys((b"creat", b"mkdir", b"mknod", b"unlink"), ("write", ((-1, 0),))),
-    **dict.fromkeys((b"rmdir", b"truncate", b"chmod", b"chown"), ("write", ((-1, 0),))),
-    **dict.fromkeys((b"lchown", b"utime", b"utimes"), ("write", ((-1, 0),))),
-    **dict.fromkeys((b"mkdirat", b"mknodat", b"unlinkat"), ("write", ((0, 1),))),
-    **dict.fromkeys((b"fchmodat", b"fchmodat2", b"fchownat"), ("write", ((0, 1),))),
-    **dict.fromkeys((b"futimesat", b"utimensat"), ("write", ((0, 1),))),
-    b"rename": ("write", ((-1, 0), (-1, 1))),
-    **dict.fromkeys((b"renameat", b"renameat2"), ("write", ((0, 1), (2, 3)))),
-    b"link": ("write", ((-1, 1),)),
-    b"linkat": ("write", ((2, 3),)),
-    b"symlink": ("write", ((-1, 1),)),
-    b"symlinkat": ("write", ((1, 2),)),
-}
-"""What each call is after, and where in its arguments the directories and the names are."""
-_LOOKS = frozenset(
-    {b"stat", b"lstat", b"newfstatat", b"statx", b"access", b"faccessat", b"faccessat2"}
-    | {b"readlink", b"readlinkat"}
-)
-"""The calls that look at a name without opening it: many, and each costs."""
+_CALLS = {name.encode(): call for name, call in CALLS.items()}
 _AROUND = ("fchdir", "fork", "vfork", "clone", "clone3", "connect", "exit_group")
-_OPENS = {b"open": 1, b"openat": 2, b"openat2": 2}
-"""Where the flags are that tell reading from writing."""
+_OPENS = {name.encode(): flags for name, flags in OPENS.items()}
 _WRITING = re.compile(rb"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
 
 _MARKS = (
@@ -99,7 +74,7 @@ class Attempt:
 
 def traced_calls(*, looks: bool) -> str:
     """What `strace -e trace=` is told; `looks` are the calls that only look at a name."""
-    names = [name.decode() for name in _CALLS if looks or name not in _LOOKS]
+    names = [name for name in CALLS if looks or name not in LOOKS]
     return ",".join(f"?{name}" for name in (*names, *_AROUND))
 
 
@@ -149,6 +124,17 @@ class TraceLog:
         if len(rest) > _LONGEST_LINE:
             self._skipping, rest = True, b""
         self._rest = rest
+
+    def failed(self, code: int) -> bool:
+        """Whether the tracer failed, going by its log and the exit code of the command.
+
+        A command that ends by itself says so in the log. Where its tracer was killed, each traced
+        call fails from then on; so does the last one, and the command then ends by a segfault.
+        """
+        if not self.begun:
+            return True
+        by_itself = code < _SIGNALLED or code == _SEGFAULT
+        return by_itself and code != 0 and not self.ended and not self.cut
 
     def _worth_it(self, lines: bytes) -> Iterable[bytes]:
         """The lines that tell something, in order."""
@@ -263,7 +249,7 @@ class TraceLog:
         name = _quoted(arguments[what])
         if not name or name.startswith("/"):
             return name
-        if where == _NO_DIRECTORY:
+        if where == NO_DIRECTORY:
             return _below(self._place(pid)[0], name)
         directory = arguments[where]
         if found := _DIRECTORY.match(directory):
@@ -294,7 +280,7 @@ class TraceLog:
 
     def _moved(self, pid: int, name: bytes, arguments: list[bytes]) -> None:
         if name == b"chdir":
-            path = self._path(pid, arguments, _NO_DIRECTORY, 0)
+            path = self._path(pid, arguments, NO_DIRECTORY, 0)
         else:
             found = _DIRECTORY.match(arguments[0]) if arguments else None
             path = _text(_unescaped(found[1])) if found else ""
