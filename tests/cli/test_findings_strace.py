@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from tests.harness.filters import kernel_tells
 from tests.harness.workspace import Box, Workspace
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(120)]
@@ -71,6 +72,7 @@ def test_a_tracer_that_is_killed_costs_a_second_run_and_a_line(ws: Workspace) ->
     assert "w#t could not be traced and runs once more" in done.text
 
 
+@pytest.mark.skipif(not kernel_tells(), reason="the kernel tells nobody of calls here")
 def test_where_the_kernel_tells_strace_is_not_needed(ws: Workspace) -> None:
     ws.before = ()
     without_strace(ws)

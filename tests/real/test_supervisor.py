@@ -10,13 +10,18 @@ from itertools import pairwise
 import pytest
 
 from tests.harness.boxes import Site
+from tests.harness.filters import kernel_tells
 from vxwatch.model import Sandbox, Task
 from vxwatch.process import notify
 from vxwatch.sandbox import probe
 from vxwatch.sandbox.calls import CALLS, NUMBERS
 from vxwatch.sandbox.trace import Report
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(not kernel_tells(), reason="the kernel tells nobody of calls here"),
+]
 
 _HEADERS = {
     "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
