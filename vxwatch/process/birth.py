@@ -111,10 +111,12 @@ def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple
 def _start_by_steps(
     body: "dict[str, Any]", places: Sequence[tuple[int, int]], attend: Attend
 ) -> int:
-    read, write = os.pipe()
-    ours, theirs = socket.socketpair()
-    with ours:
+    with contextlib.ExitStack() as open_ends:
+        ours, theirs = socket.socketpair()
+        open_ends.enter_context(ours)
         with theirs:
+            read, write = os.pipe()
+            report = open_ends.enter_context(open(read, "rb", buffering=0))
             try:
                 pid = os.fork()
                 if pid == 0:
@@ -123,7 +125,6 @@ def _start_by_steps(
                 os.close(write)
         if body["supervised"]:
             _have_attended(ours, pid, attend)
-    with open(read, "rb", buffering=0) as report:
         failure = report.readall()  # its end: exec closed the other side
     if failure:
         os.waitpid(pid, 0)
