@@ -32,7 +32,7 @@ from vxwatch.sandbox.bwrap import (
 from vxwatch.sandbox.entrance import Entrance, entrance
 from vxwatch.sandbox.grants import Place, no_file_there, not_made, not_opened
 from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch_room, tools
-from vxwatch.sandbox.opening import Placeholders, open_real
+from vxwatch.sandbox.opening import Placeholders, in_memory, open_real
 from vxwatch.sandbox.policy import Mount, decide, shows
 from vxwatch.sandbox.seccomp import filter_program
 from vxwatch.sandbox.survey import Survey, survey
@@ -230,7 +230,7 @@ class BoxMaker:
             saving = await self._saving(task, mounts, stack)
             descriptors, bound = self._bind(mounts, shape, sent, saving)
             allowed = self._filters[task.sandbox.unix_sockets is not None]
-            descriptors[FILTER_FD] = _in_memory(allowed, sent)
+            descriptors[FILTER_FD] = in_memory(allowed, sent)
             trace = None
             if own_proc and self._traced(task):
                 trace = self._trace(task, found, mounts)
@@ -376,7 +376,7 @@ class BoxMaker:
                     status = os.fstat(descriptor)
                     bound[mount.path] = status.st_dev, status.st_ino
             shown.append(mount)
-        given[ARGS_FD] = _in_memory(arguments(shown, numbers, shape), sent)
+        given[ARGS_FD] = in_memory(arguments(shown, numbers, shape), sent)
         return given, bound
 
     def _open(self, mount: Mount, saving: "Saving | None") -> int:
@@ -399,12 +399,3 @@ def _before(found: Survey, mounts: tuple[Mount, ...]) -> births.Births:
         (path for path in found.watched if path in fixed or shows(mounts, path) == "write"),
         (path for path in found.nurseries if shows(mounts, path) == "write"),
     )
-
-
-def _in_memory(content: bytes, sent: ExitStack) -> int:
-    descriptor = os.memfd_create("vx-box")
-    sent.callback(os.close, descriptor)
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor

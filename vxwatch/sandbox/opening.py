@@ -8,7 +8,7 @@ box that had it is gone, also after vx was killed: the nursery knows it.
 import os
 import stat
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +34,16 @@ def open_real(path: str) -> int:
         os.close(here)
         raise NotADirectoryError(path)
     return here
+
+
+def in_memory(content: bytes, sent: ExitStack) -> int:
+    """A descriptor of a file without a name that holds this, at its beginning; `sent` closes it."""
+    descriptor = os.memfd_create("vx-box")
+    sent.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 @dataclass(slots=True)
