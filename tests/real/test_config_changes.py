@@ -79,3 +79,31 @@ def test_a_directory_that_is_hinted_at_stands_for_the_configs_in_it(root: str) -
     _rewrite(root)
     assert configs.changed(["packages"]) == {CONFIG}
     assert configs.rescan("") == frozenset()
+
+
+def test_a_file_that_was_away_only_while_the_workspace_was_loaded_is_seen(root: str) -> None:
+    other = "vx.toml"
+    Path(root, other).write_text("")
+    configs = ConfigFiles(root, [CONFIG, other])
+    since = _later(root)
+    # It was taken away, the workspace was loaded without it, and it is here again as it was.
+    assert configs.replace([other], since)
+    assert not configs.replace([CONFIG, other], since)
+    assert not configs.replace([other, CONFIG], since)
+
+
+def test_a_file_that_does_not_count_any_more_is_asked_about_once(root: str) -> None:
+    configs = ConfigFiles(root, [CONFIG, "vx.toml"])
+    since = _later(root)
+    assert configs.replace(["vx.toml"], since)
+    for _ in range(2):
+        assert not configs.replace(["vx.toml"], since)
+
+
+def test_a_file_that_is_away_still_is_a_change_when_it_comes_back(root: str) -> None:
+    configs = ConfigFiles(root, [CONFIG, "vx.toml"])
+    since = _later(root)
+    Path(root, CONFIG).unlink()
+    assert not configs.replace(["vx.toml"], since)
+    Path(root, CONFIG).write_text("one")
+    assert configs.changed([CONFIG]) == {CONFIG}

@@ -23,15 +23,29 @@ class ConfigFiles:
         self._root = root
         self._seen: dict[str, str | None] = {}
         self._directories: set[str] = set()
+        self._uncounted: set[str] = set()
         self._know(files)
 
     def replace(self, files: Iterable[str], since: int) -> bool:
         """The workspace was loaded from these files; what is known of others stays.
 
         True if one that was not known may have changed since it was read, after `since`
-        (nanoseconds of the wall clock).
+        (nanoseconds of the wall clock). Also if one that did not count, and did not the last time,
+        is there: git may have taken it away, and brought it back just as it was.
         """
-        return any(self._newer(path, since) for path in self._know(files))
+        files = frozenset(files)
+        before = self._uncounted
+        others = self._seen.keys() - files
+        self._uncounted = {path for path in others if not self._is_gone(path)}
+        returned = not self._uncounted <= before
+        return any(self._newer(path, since) for path in self._know(files)) or returned
+
+    def _is_gone(self, path: str) -> bool:
+        """Whether nothing is there; what comes there from now on is a change."""
+        gone = not os.path.lexists(os.path.join(self._root, path))
+        if gone:
+            self._seen[path] = None
+        return gone
 
     def _know(self, files: Iterable[str]) -> list[str]:
         """Remember what these hold; gives those that were not known."""
