@@ -165,7 +165,8 @@ class Workspace(NamedTuple):
     tracks had one, too.
     `member_parents` are the directories in which a member may appear or vanish, `bare_members`
     those that a config or manifest in them would make a project. `cache_dir` is None for the usual
-    place, "shared", or a path as the config has it.
+    place, "shared", or a path as the config has it. Workspaces of the same root with the same
+    `fingerprint` are equal; "" is none.
     """
 
     root: str
@@ -183,6 +184,7 @@ class Workspace(NamedTuple):
     config_names: tuple[str, ...] = ()
     config_tracked: bool = False
     bare_members: tuple[str, ...] = ()
+    fingerprint: str = ""
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ import pytest
 from vxwatch.cache import loaded
 from vxwatch.cache.loaded import PLACE, keep, load, recall
 from vxwatch.errors import ConfigError
+from vxwatch.model import Workspace
 from vxwatch.workspace.discover import load_workspace
 
 ALL = """
@@ -75,7 +76,14 @@ def write(root: str, path: str, content: str) -> None:
 
 def kept(root: str, since: int | None = None) -> bool:
     """Load the workspace and keep it; by default nothing moved for long."""
-    return keep(load_workspace(root), time.time_ns() + 10**10 if since is None else since)
+    since = time.time_ns() + 10**10 if since is None else since
+    return bool(keep(load_workspace(root), since).fingerprint)
+
+
+def recalled(root: str) -> Workspace | None:
+    """What was kept, as loading it gives it."""
+    known = recall(root)
+    return known and known._replace(fingerprint="")
 
 
 def git(root: str, *words: str) -> None:
@@ -87,7 +95,7 @@ def test_all_that_a_config_can_say_is_there_again(root: str) -> None:
     write(root, "vx.workspace.toml", SETTINGS)
     write(root, f"packages/{os.fsdecode(bytes([0xE9]))}/vx.toml", PLAIN)
     assert kept(root)
-    known, anew = recall(root), load_workspace(root)
+    known, anew = recalled(root), load_workspace(root)
     assert known == anew
     assert known is not None
     assert repr(known) == repr(anew)
@@ -97,6 +105,15 @@ def test_no_config_is_read_again(root: str, monkeypatch: pytest.MonkeyPatch) -> 
     anew = load(root, time.time_ns() + 10**10)
     monkeypatch.setattr(loaded, "load_workspace", lambda *_, **__: pytest.fail("it was read"))
     assert load(root, time.time_ns()) == anew
+
+
+def test_equal_fingerprints_are_of_equal_workspaces(root: str) -> None:
+    since = time.time_ns() + 10**10
+    first = load(root, since)
+    again = load(root, since)
+    assert first.fingerprint == again.fingerprint != ""
+    write(root, "packages/a/vx.toml", PLAIN.replace('"x"', '"y"'))
+    assert load(root, since).fingerprint not in (first.fingerprint, "")
 
 
 def test_nothing_is_made_where_vx_kept_nothing(root: str) -> None:
@@ -160,7 +177,7 @@ def test_it_holds_while_files_come_and_go_that_say_nothing(root: str) -> None:
     write(root, "packages/a/out/made.js", "1")
     write(root, "packages/a/notes.txt", "1")
     write(root, "README.md", "1")
-    assert recall(root) == load_workspace(root)
+    assert recalled(root) == load_workspace(root)
 
 
 def test_nothing_is_kept_that_moved_while_it_was_read(root: str) -> None:
@@ -176,10 +193,10 @@ def test_what_was_made_in_a_project_meanwhile_hides_no_config(root: str) -> None
     workspace = load_workspace(root)
     write(root, "packages/a/pyproject.toml", '[project]\nname = "q"\n')
     os.utime(f"{root}/packages/a", ns=(since + 10**9, since + 10**9))
-    assert keep(workspace, since)
+    assert keep(workspace, since).fingerprint
     assert recall(root) is None
     os.unlink(f"{root}/packages/a/pyproject.toml")
-    assert recall(root) == workspace
+    assert recalled(root) == workspace
 
 
 def age(path: str) -> None:
@@ -212,7 +229,7 @@ def test_what_git_tracks_counts_where_it_was_asked(root: str) -> None:
     git(root, "add", "packages/b")
     assert kept(root)
     git(root, "add", ".")
-    assert recall(root) == load_workspace(root)
+    assert recalled(root) == load_workspace(root)
     write(
         root, "packages/a/vx.toml", '[tasks.t]\ncommand = "x"\ncache = { outputs = ["gen/**"] }\n'
     )

@@ -40,8 +40,10 @@ from vxwatch.workspace.manifests import LOCK, NAMES, PROGRAM, PROGRAM_SETTINGS
 PLACE = ".vx/cache/workspace"
 """Where it lies, below the root of the workspace."""
 
-_FORMAT = "workspace 1"
+_FORMAT = "workspace 2"
 """Moves whenever the same configs shall make another workspace."""
+
+_KINDS = (Workspace, Project, Task, Globs, Persistent, Port, Resources, Retention, Rules, Sandbox)
 
 _COUNT = NAMES - {LOCK}
 _PROGRAMS = frozenset({PROGRAM, PROGRAM_SETTINGS})
@@ -73,7 +75,7 @@ def load(root: str, since: int, *, frozen: bool = False) -> Workspace:
     if os.path.isdir(os.path.dirname(f"{root}/{PLACE}")):
         # It spares time and nothing else.
         with contextlib.suppress(OSError):
-            keep(workspace, since)
+            return keep(workspace, since)
     return workspace
 
 
@@ -87,30 +89,35 @@ def recall(root: str) -> Workspace | None:
     head, _, body = content.partition(b"\n")
     if head != _head(root, body):
         return None
-    evidence, said = json.loads(body)
-    workspace = _made(root, *said)
-    return workspace if _stands(workspace, *evidence) else None
+    evidence, _, said = body.partition(b"\n")
+    workspace = _made(root, *json.loads(said))._replace(fingerprint=_digest(said))
+    return workspace if _stands(workspace, *json.loads(evidence)) else None
 
 
-def keep(workspace: Workspace, since: int) -> bool:
-    """Keep it for later runs; False where nothing could prove then that it is the same.
+def keep(workspace: Workspace, since: int) -> Workspace:
+    """Keep it for later runs; the same, with its fingerprint if it was kept.
 
-    `since` is the time before the first of its files was read, in nanoseconds of the wall clock.
-    Raises OSError.
+    It is not where nothing could prove then that it is the same. `since` is the time before the
+    first of its files was read, in nanoseconds of the wall clock. Raises OSError.
     """
     evidence = _evidence(workspace, since)
     if evidence is None:
-        return False
-    body = json.dumps([evidence, _said(workspace)]).encode()
+        return workspace
+    said = json.dumps(_said(workspace)).encode()
+    body = json.dumps(evidence).encode() + b"\n" + said
     replace(f"{workspace.root}/{PLACE}", _head(workspace.root, body) + b"\n" + body)
-    return True
+    return workspace._replace(fingerprint=_digest(said))
 
 
 def _head(root: str, body: bytes) -> bytes:
     """What the record begins with, if it is whole and this vx made it here, on so many cores."""
-    cores = len(os.sched_getaffinity(0))
-    place = xxhash.xxh3_128_hexdigest(os.fsencode(root))
-    return f"{_FORMAT} {__version__} {cores} {place} {xxhash.xxh3_128_hexdigest(body)}".encode()
+    made_for = root, len(os.sched_getaffinity(0)), __version__, [kind._fields for kind in _KINDS]
+    text = repr(made_for).encode("utf-8", "surrogateescape")
+    return f"{_FORMAT} {_digest(text)} {_digest(body)}".encode()
+
+
+def _digest(content: bytes) -> str:
+    return xxhash.xxh3_128_hexdigest(content)
 
 
 def _evidence(workspace: Workspace, since: int) -> Sequence[object] | None:

@@ -87,16 +87,26 @@ class Record:
         now = glance(self._full(path)) if seen is not None and seen.settled else None
         return seen is not None and now is not None and now.stamp == seen.stamp
 
+    def known(self) -> dict[str, str]:
+        """The files, with the digests of those whose stamps vouch for what was read, else ""."""
+        return {path: seen.digest if seen.settled else "" for path, seen in self._seen.items()}
+
     def entries(self) -> Iterator[tuple[str, Stamp, str]]:
-        """Path, stamps and digest of each file whose stamps vouch for what was read."""
+        """Path, stamps and digest of each file that was not read, or whose stamps vouch for that."""
         for path, seen in self._seen.items():
-            if seen.settled:
+            if seen.settled or seen.digest == UNREAD:
                 yield path, seen.stamp, seen.digest
 
-    @property
-    def worth_keeping(self) -> bool:
-        """Whether to read again what was read here costs more than to write the record down."""
-        few = self._read * _RATIO < len(self._seen) and self._read_bytes < _SMALL
+    def written_down(self) -> None:
+        """All that was read so far was written down."""
+        self._read = self._read_bytes = 0
+
+    def worth_keeping(self, others: int) -> bool:
+        """Whether to read again what was read here costs more than to write it down.
+
+        That has to be done with so many `others`.
+        """
+        few = self._read * _RATIO < max(len(self._seen), others) and self._read_bytes < _SMALL
         return self._read > 0 and not few
 
     def look(self, path: str) -> bool:

@@ -19,6 +19,7 @@ from vxwatch.cache.trouble import Notice
 from vxwatch.graph.affected import Affected
 from vxwatch.graph.places import upward
 from vxwatch.session.keys import KeyRing
+from vxwatch.session.recall import recalled, terms, write_down
 from vxwatch.workspace.git import Git, Ignores, begin_listing
 
 if TYPE_CHECKING:
@@ -81,7 +82,15 @@ class Knowledge:
             whole_projects=self._options.verb == "watch",
             secret_key=lambda: secret_key(self._environ),
         )
+        self._terms = terms(self._plan, self._options, self.index, self._environ)
+        self.keys.recall(recalled(self._plan, self.index, self.affected, self._terms))
         self._learned = True
+
+    def write_down_keys(self) -> None:
+        """Have later runs recall the keys that were made until now. While no task runs."""
+        # It spares time and nothing else.
+        with contextlib.suppress(OSError):
+            write_down(self.keys, self.index, self._terms)
 
     def replace(self, plan: "Plan") -> None:
         """Take up another plan of the same workspace; every key is made anew."""
