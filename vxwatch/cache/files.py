@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from vxwatch.workspace.git import Ignores
 
 Lister = Callable[[Sequence[str]], Iterable[str]]
-"""Gives the files below some directories: tracked, and untracked but not ignored."""
+"""Gives the files below some directories: tracked, and untracked but not ignored; none of what
+never counts."""
 
 _RULES = ".gitignore"
 _NO_FILES: Mapping[str, str] = {}
@@ -80,8 +81,7 @@ class FileIndex:
         self._selected: dict[TaskId, set[str]] = {}
         self._matched: dict[Hashable, dict[str, bool]] = {}
         self._shared: dict[Hashable, tuple[int, Mapping[str, str]]] = {}
-        for path in self._find(self._places, self._literals):
-            self._record.glance(path, known)
+        self._record.take_in(self._find(self._places, self._literals), known)
 
     def read(self) -> None:
         """Read everything that was not read yet, so that any later change can be told."""
@@ -299,10 +299,12 @@ class FileIndex:
     def _find(self, places: Sequence[str], named: Collection[str]) -> set[str]:
         """The files that count below some places, and these `named` ones, there or not."""
         listed = self._lister(_few(places)) if places else ()
-        found = {p for p in listed if not excluded(p) and self._affected.concerns(p)}
+        found = {path for path in listed if self._affected.concerns(path)}
         scattered = meeting(self._affected.scattered(), places)
         found.update(self._walker.files(scattered, found.copy().__contains__))
-        self._ignored |= self._ask([path for path in named if path not in found])
+        # Of what is not there it is asked when it comes.
+        others = (path for path in named if path not in found)
+        self._ignored |= self._ask([p for p in others if os.path.lexists(f"{self._root}/{p}")])
         return found.union(named)
 
     def _allowed(self, files: list[str], directories: list[str]) -> set[str]:

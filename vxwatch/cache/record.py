@@ -7,7 +7,7 @@ told.
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
 from vxwatch.cache.stamps import Stamp
@@ -64,17 +64,24 @@ class Record:
         full = self._full(directory).rstrip("/")
         return os.path.realpath(full) == full
 
-    def glance(self, path: str, known: Callable[[str, Stamp], str | None]) -> bool:
-        """Take a file in without reading it; False if there is none.
+    def take_in(self, paths: Iterable[str], known: Callable[[str, Stamp], str | None]) -> None:
+        """Begin with those of the files that are there, without reading them.
 
-        `known` tells what a path with these stamps holds, where they vouch for it.
+        `known` tells what a path with these stamps holds, where they vouch for it. Nobody is told
+        that they came.
         """
-        seen = glance(self._full(path))
-        if seen is None:
-            return False
-        digest = None if seen.digest else known(path, seen.stamp)
-        self._put(path, seen if digest is None else Seen(seen.stamp, digest, settled=True))
-        return True
+        for path in paths:
+            seen = glance(f"{self._root}/{path}")
+            if seen is None:
+                continue
+            if seen.digest:
+                self._note_unreadable(path, seen)
+            else:
+                digest = known(path, seen.stamp)
+                seen = seen if digest is None else Seen(seen.stamp, digest, True)
+            self._seen[path] = seen
+            self._tree.add(path)
+        self.generation += 1
 
     def vouched(self, path: str, stamp: Stamp) -> str | None:
         """What the file with these stamps holds, if they vouch for what was read here."""
@@ -170,12 +177,15 @@ class Record:
         self._seen[path] = seen
         self.generation += 1
         if seen.digest.startswith(UNREADABLE):
-            self.unreadable[path] = os.strerror(int(seen.digest[1:].partition(" ")[0]))
+            self._note_unreadable(path, seen)
         elif self.unreadable:
             self.unreadable.pop(path, None)
         if new:
             self._tree.add(path)
             self._moved(path, True)
+
+    def _note_unreadable(self, path: str, seen: Seen) -> None:
+        self.unreadable[path] = os.strerror(int(seen.digest[1:].partition(" ")[0]))
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"

@@ -129,7 +129,8 @@ def _words(files: Mapping[str, _Known]) -> Iterator[str]:
 
 
 def _text(stamp: Stamp) -> str:
-    return " ".join(map(str, stamp))
+    size, modified, moved, inode, mode = stamp
+    return f"{size} {modified} {moved} {inode} {mode}"
 
 
 def _head(body: bytes) -> bytes:

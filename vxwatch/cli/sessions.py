@@ -17,9 +17,9 @@ from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
 from vxwatch.output.text import counts
-from vxwatch.process.command import Begun
 from vxwatch.session.knowledge import Knowledge, listing_ahead
 from vxwatch.session.planning import Options, Plan, make_plan
+from vxwatch.workspace.git import Listing
 
 Verb = Literal["run", "watch"]
 
@@ -50,7 +50,7 @@ def _begin(
     given: Mapping[str, Any],
     heeded: list[signal.Signals],
     early: Early,
-    listing: Begun | None,
+    listing: Listing | None,
 ) -> int:
     plan = make_plan(options)
     if given.get("graph") or given.get("dry"):

@@ -20,11 +20,10 @@ from vxwatch.graph.affected import Affected
 from vxwatch.graph.places import upward
 from vxwatch.session.keys import KeyRing
 from vxwatch.session.recall import recalled, terms, write_down
-from vxwatch.workspace.git import Git, Ignores, begin_listing
+from vxwatch.workspace.git import Git, Ignores, Listing, begin_listing
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
-    from vxwatch.process.command import Begun
     from vxwatch.session.planning import Options, Plan
 
 
@@ -43,9 +42,9 @@ class Knowledge:
         plan: "Plan",
         options: "Options",
         environ: Mapping[str, str],
-        listing: "Begun | None" = None,
+        listing: Listing | None = None,
     ) -> None:
-        """`listing` is git's of the whole workspace, begun before; it stays the caller's to close."""
+        """`listing` was begun before, and stays the caller's to close."""
         self.affected = Affected(plan.workspace, plan.graph)
         self.ignores = Ignores(plan.workspace.root)
         self.index: FileIndex
@@ -145,7 +144,7 @@ class Knowledge:
 
 
 @contextlib.contextmanager
-def listing_ahead(directory: str) -> "Iterator[Begun | None]":
+def listing_ahead(directory: str) -> Iterator[Listing | None]:
     """Have git list the workspace around a directory from now on, where it is known to be large.
 
     It takes as long as to read the configs, and needs none of them.
@@ -154,7 +153,8 @@ def listing_ahead(directory: str) -> "Iterator[Begun | None]":
     if root is None:
         yield None
         return
-    with contextlib.closing(begin_listing(root)) as listing:
+    listing = begin_listing(root)
+    with contextlib.closing(listing.answer):
         yield listing
 
 
