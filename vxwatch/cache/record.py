@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
+from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look, stamped
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
@@ -70,17 +70,24 @@ class Record:
         `known` tells what a path with these stamps holds, where they vouch for it. Nobody is told
         that they came.
         """
+        # In a large workspace this is most of what a run has to do after an edit.
+        root, taken, add = self._root, self._seen, self._tree.add
         for path in paths:
-            seen = glance(f"{self._root}/{path}")
-            if seen is None:
-                continue
-            if seen.digest:
-                self._note_unreadable(path, seen)
+            full = f"{root}/{path}"
+            try:
+                stamp = stamped(full)
+            except OSError:
+                stamp = None
+            if stamp is not None:
+                digest = known(path, stamp)
+                taken[path] = Seen(stamp, digest or UNREAD, digest is not None)
+            elif (seen := glance(full)) is not None:
+                taken[path] = seen
+                if seen.digest:
+                    self._note_unreadable(path, seen)
             else:
-                digest = known(path, seen.stamp)
-                seen = seen if digest is None else Seen(seen.stamp, digest, True)
-            self._seen[path] = seen
-            self._tree.add(path)
+                continue
+            add(path)
         self.generation += 1
 
     def vouched(self, path: str, stamp: Stamp) -> str | None:

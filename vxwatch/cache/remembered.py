@@ -6,8 +6,9 @@ wrong key.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, islice
+from struct import Struct
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
@@ -20,12 +21,16 @@ from vxwatch.workspace.home import replace
 PLACE = ".vx/cache/files"
 """Where the record lies, below the root of the workspace."""
 
-_FORMAT = "files 2"
+_FORMAT = "files 3"
+_STAMP = Struct("<QqqQQ")
+_HEAD = 3  # words: the terms of the keys, how many files they were made of, how many they are
 Entry = tuple[str, Stamp, str]
 """A path, its stamps, and the digest of what it holds."""
 
-_Known = tuple[str, str]
-_UNREAD = ("", "")
+_Known = tuple[bytes, str]
+"""Packed stamps, and a digest."""
+
+_UNREAD = (bytes(_STAMP.size), "")
 
 
 class Keys(NamedTuple):
@@ -58,27 +63,33 @@ class Remembered:
         except OSError:
             return cls()
         head, _, body = content.partition(b"\n")
-        if head != _head(body):
+        if head != _summed(body):
             return cls()
-        words = iter(os.fsdecode(body).split("\0"))
-        terms, keys, folded = next(words), int(next(words)), int(next(words))
-        by_task = dict(islice(zip(words, words, strict=False), keys))
-        files = _files(words)
-        return cls(
-            folded=dict(islice(files, folded)), keys=Keys(terms, by_task), digests=dict(files)
+        size, _, body = body.partition(b"\n")
+        words = os.fsdecode(body[: int(size)]).split("\0")
+        folded, first = int(words[1]), _HEAD + 2 * int(words[2])
+        keys = Keys(
+            words[0], dict(zip(words[_HEAD:first:2], words[_HEAD + 1 : first : 2], strict=True))
         )
+        each = range(int(size), len(body), _STAMP.size)
+        known = zip(
+            (body[at : at + _STAMP.size] for at in each), words[first + 1 :: 2], strict=True
+        )
+        files = zip(words[first::2], known, strict=True)
+        return cls(folded=dict(islice(files, folded)), keys=keys, digests=dict(files))
 
     def __len__(self) -> int:
         return len(self._digests) + len(self._folded)
 
     def digest(self, path: str, stamp: Stamp) -> str | None:
         """What the file with these stamps holds; None if that was not read."""
-        text = _text(stamp)
-        for files in (self._digests, self._folded):
-            known = files.get(path)
-            if known is not None and known[0] == text:
-                return known[1]
-        return None
+        known = self._digests.get(path) or self._folded.get(path)
+        if known is None:
+            return None
+        packed = _STAMP.pack(*stamp)
+        if known[0] != packed:
+            known = self._folded.get(path, known)
+        return known[1] if known[0] == packed and known[1] else None
 
     def moved(self, files: Mapping[str, str]) -> set[str]:
         """The paths at which there is not what the keys were made of.
@@ -96,7 +107,10 @@ class Remembered:
         the entries, and of files that no entry can tell of. Raises OSError; then the record is as
         it was.
         """
-        now = {path: (_text(stamp) if digest else "", digest) for path, stamp, digest in entries}
+        now = {
+            path: (_STAMP.pack(*stamp), digest) if digest else _UNREAD
+            for path, stamp, digest in entries
+        }
         others = {
             path: known
             for path, known in chain(self._folded.items(), self._digests.items())
@@ -108,30 +122,17 @@ class Remembered:
             others = {path: known for path, known in others.items() if folded.get(path) != known}
         else:
             folded = now
+        files = (*folded.items(), *others.items())
         words = chain(
-            (keys.terms, str(len(keys.by_task)), str(len(folded))),
+            (keys.terms, str(len(folded)), str(len(keys.by_task))),
             chain.from_iterable(keys.by_task.items()),
-            _words(folded),
-            _words(others),
+            (word for path, (_, digest) in files for word in (path, digest)),
         )
-        body = os.fsencode("\0".join(words))
-        replace(f"{root}/{PLACE}", _head(body) + b"\n" + body)
+        text = os.fsencode("\0".join(words))
+        body = b"%d\n%s%s" % (len(text), text, b"".join(stamps for _, (stamps, _) in files))
+        replace(f"{root}/{PLACE}", _summed(body) + b"\n" + body)
         self.keys, self._folded, self._digests = keys, folded, others
 
 
-def _files(words: Iterator[str]) -> Iterator[tuple[str, _Known]]:
-    for path, stamp, digest in zip(words, words, words, strict=False):
-        yield path, (stamp, digest)
-
-
-def _words(files: Mapping[str, _Known]) -> Iterator[str]:
-    return (word for path, known in files.items() for word in (path, *known))
-
-
-def _text(stamp: Stamp) -> str:
-    size, modified, moved, inode, mode = stamp
-    return f"{size} {modified} {moved} {inode} {mode}"
-
-
-def _head(body: bytes) -> bytes:
+def _summed(body: bytes) -> bytes:
     return f"{_FORMAT} {xxhash.xxh3_128_hexdigest(body)}".encode()
