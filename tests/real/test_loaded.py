@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.harness.waiting import wait_for
 from vxwatch.cache import loaded
 from vxwatch.cache.loaded import PLACE, keep, load, recall
 from vxwatch.errors import ConfigError
@@ -183,6 +184,16 @@ def test_it_holds_while_files_come_and_go_that_say_nothing(root: str) -> None:
 def test_nothing_is_kept_that_moved_while_it_was_read(root: str) -> None:
     long_ago = time.time_ns() - 10**10
     assert not kept(root, long_ago)
+    assert recall(root) is None
+
+
+@pytest.mark.parametrize("path", ["packages/a/vx.toml", "packages/new/vx.toml"])
+def test_nothing_is_kept_where_one_thing_moved_after_it_was_read(root: str, path: str) -> None:
+    workspace = load_workspace(root)
+    wait_for(lambda: keep(workspace, time.time_ns()).fingerprint, "a tick of the clock")
+    since = time.time_ns()
+    write(root, path, PLAIN.replace('"x"', '"y"'))
+    assert not keep(workspace, since).fingerprint
     assert recall(root) is None
 
 

@@ -33,6 +33,9 @@ depends_on = ["build", "^build"]
 command = "x"
 depends_on = ["all"]
 cache = { inputs = { files = [], workspace_files = ["shared/*.txt"] }, outputs = [] }
+[tasks.pick]
+command = "x"
+cache = { inputs = ["src/1.txt"], outputs = [] }
 [tasks.whole]
 command = "x"
 cache = { outputs = ["whole.txt"] }
@@ -44,7 +47,7 @@ command = "x"
 depends_on = ["loose"]
 cache = { inputs = [], outputs = [] }
 """
-OPTIONS = Options("run", ("build", "check", "wide", "whole", "after"), "", everywhere=True)
+OPTIONS = Options("run", ("build", "check", "wide", "whole", "pick", "after"), "", everywhere=True)
 Keys = dict[str, str]
 LOOSE = {"b#loose", "b#after"}
 """No key is kept of what does not say what it is made of, nor of what builds on that."""
@@ -157,7 +160,7 @@ def put(text: str) -> Callable[[str, str], None]:
 
 A = {"a#build", "a#check", "b#build", "b#all", "b#wide"}
 B = {"b#build", "b#check", "b#all", "b#wide", "b#whole"}
-EVERYTHING = {f"{name}#{task}" for name in "abc" for task in ("build", "check")} | B
+EVERYTHING = {f"{name}#{task}" for name in "abc" for task in ("build", "check")} | B | {"b#pick"}
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,8 @@ EVERYTHING = {f"{name}#{task}" for name in "abc" for task in ("build", "check")}
         (put("two"), "shared/new.txt", {"b#wide"}),
         (put("two"), "shared/other", set()),
         (put("1.txt"), "p/a/.gitignore", A),
+        (put("1.txt"), "p/b/.gitignore", EVERYTHING),
+        (put("two"), "p/b/src/1.txt", {*B, "b#pick"}),
         (put("{}"), "package-lock.json", EVERYTHING - {"b#whole"}),
         (put(BUILD.replace('"x"', '"y"')), "p/c/vx.toml", EVERYTHING),
     ],
@@ -223,6 +228,17 @@ def test_nothing_is_recalled_where_a_secret_or_a_command_counts(root: str, more:
         pass_a_tick(root)
         found, made = keys(root)
         assert made == found.keys()
+
+
+def test_nothing_is_recalled_where_a_lockfile_is_not_all_that_was_read(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vxwatch.cache.lockparts.LockParts._read", lambda *_: (None, True))
+    write(root, "package-lock.json", "{}")
+    keys(root)
+    pass_a_tick(root)
+    found, made = keys(root)
+    assert made == found.keys()
 
 
 def test_the_keys_outlive_what_a_smaller_run_reads(root: str) -> None:

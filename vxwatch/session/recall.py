@@ -47,11 +47,12 @@ def recalled(
     plan: "Plan", index: "FileIndex", affected: "Affected", terms: str
 ) -> Mapping["TaskId", str]:
     """The keys of the plan's tasks that nothing has reached since they were written down."""
-    keys, moved = index.remembered()
-    if not terms or keys.terms != terms:
+    if not terms:
         return {}
-    ignored = index.ignored
-    reached = {t.id for path in moved for t in affected.takers(path, ignored=path in ignored)}
+    keys, moved = index.remembered()
+    if keys.terms != terms:
+        return {}
+    reached = {task.id for path in moved for task in affected.takers(path)}
     reached.update(task for task in plan.graph.order if task not in keys.by_task)
     reached = {*plan.graph.downstream(reached)}
     return {task: keys.by_task[task] for task in plan.graph.order if task not in reached}
