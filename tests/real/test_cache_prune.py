@@ -94,6 +94,17 @@ def test_an_artifact_that_is_still_needed_stays(store: Store, clock: Clock) -> N
     assert artifacts(store) == {"aa"}
 
 
+def test_pruning_is_due_when_it_would_take_something(store: Store, clock: Clock) -> None:
+    assert not due(store, DAY, 0)
+    save(store, "k", "aa")
+    save(store, "l", "aa")
+    assert not due(store, DAY, 1000)
+    assert due(store, DAY, 999)
+    clock.passes(2 * DAY)
+    assert due(store, DAY, 1000)
+    assert not due(store, 3 * DAY, None)
+
+
 def test_an_artifact_that_is_being_read_stays_readable(store: Store) -> None:
     save(store, "k", "aa")
     with open(store.path("aa"), "rb") as file:
