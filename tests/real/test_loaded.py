@@ -65,7 +65,6 @@ def root(tmp_path: os.PathLike[str]) -> str:
         )
         write(root, f"packages/{name}/vx.toml", PLAIN)
     os.makedirs(f"{root}/packages/bare")
-    os.makedirs(f"{root}/{os.path.dirname(PLACE)}")
     return root
 
 
@@ -103,24 +102,23 @@ def test_all_that_a_config_can_say_is_there_again(root: str) -> None:
 
 
 def test_no_config_is_read_again(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    anew = load(root, time.time_ns() + 10**10)
+    anew = keep(load(root), time.time_ns() + 10**10)
     monkeypatch.setattr(loaded, "load_workspace", lambda *_, **__: pytest.fail("it was read"))
-    assert load(root, time.time_ns()) == anew
+    assert load(root) == anew
 
 
 def test_equal_fingerprints_are_of_equal_workspaces(root: str) -> None:
     since = time.time_ns() + 10**10
-    first = load(root, since)
-    again = load(root, since)
-    assert first.fingerprint == again.fingerprint != ""
+    first = keep(load(root), since).fingerprint
+    assert load(root).fingerprint == keep(load_workspace(root), since).fingerprint == first != ""
     write(root, "packages/a/vx.toml", PLAIN.replace('"x"', '"y"'))
-    assert load(root, since).fingerprint not in (first.fingerprint, "")
+    assert load(root).fingerprint == ""
+    assert keep(load(root), since).fingerprint not in (first, "")
 
 
-def test_nothing_is_made_where_vx_kept_nothing(root: str) -> None:
-    os.rmdir(f"{root}/.vx/cache")
-    load(root, time.time_ns() + 10**10)
-    assert os.listdir(f"{root}/.vx") == []
+def test_who_only_reads_keeps_nothing(root: str) -> None:
+    load(root)
+    assert not os.path.lexists(f"{root}/{PLACE}")
 
 
 def rewrite(root: str) -> None:
@@ -178,6 +176,7 @@ def test_it_holds_while_files_come_and_go_that_say_nothing(root: str) -> None:
     write(root, "packages/a/out/made.js", "1")
     write(root, "packages/a/notes.txt", "1")
     write(root, "README.md", "1")
+    write(root, ".vx/something", "1")
     assert recalled(root) == load_workspace(root)
 
 
@@ -293,4 +292,4 @@ def test_not_where_values_of_programs_are_taken_from_the_lock(root: str) -> None
     assert kept(root)
     write(root, "vx.lock", "{}")
     with pytest.raises(ConfigError):
-        load(root, time.time_ns(), frozen=True)
+        load(root, frozen=True)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vxwatch.cache.loaded import keep
 from vxwatch.cache.remembered import PLACE, Remembered
 from vxwatch.session.knowledge import Knowledge
 from vxwatch.session.planning import Options, make_plan
@@ -76,7 +77,7 @@ def prepared(place: str | os.PathLike[str]) -> str:
         for file in ("src/1.txt", "src/2.txt", "src/skip/3.txt", "notes.txt"):
             write(root, f"p/{name}/{file}", "one")
     write(root, "shared/s.txt", "one")
-    os.makedirs(f"{root}/.vx/cache")
+    os.makedirs(f"{root}/.vx")
     subprocess.run(["git", "init", "-q", "--template=", root], check=True)
     pass_a_tick(root)
     keys(root)
@@ -107,6 +108,7 @@ def keys(
     """The keys of the tasks, and those of them that had to be made; a later run can recall them."""
     options = options._replace(directory=root)
     plan = make_plan(options)
+    plan = plan._replace(workspace=keep(plan.workspace, plan.since))
     with closing(Knowledge(plan, options, environ)) as known:
         known.learn()
         recalled = known.keys.recalled

@@ -6,7 +6,6 @@ while all of that stands, to load it anew would give the same. Where more counts
 tell (programs, rules that ask git what it ignores), or links lead away, nothing is kept.
 """
 
-import contextlib
 import json
 import os
 import stat
@@ -34,7 +33,7 @@ from vxwatch.model import (
 )
 from vxwatch.workspace.discover import load_workspace
 from vxwatch.workspace.gitplace import git_directory
-from vxwatch.workspace.home import replace
+from vxwatch.workspace.home import HOME, replace
 from vxwatch.workspace.manifests import LOCK, NAMES, PROGRAM, PROGRAM_SETTINGS
 
 PLACE = ".vx/cache/workspace"
@@ -61,22 +60,10 @@ _OF_A_TASK: tuple[tuple[int, Callable[..., Any]], ...] = tuple(
 _SANDBOX = Task._fields.index("sandbox") - _OWN
 
 
-def load(root: str, since: int, *, frozen: bool = False) -> Workspace:
-    """As `load_workspace` has it. `since` is the time before the first file of it is looked at.
-
-    What is read anew is kept, where vx has kept something before.
-    """
-    if frozen:
-        return load_workspace(root, frozen=True)
-    known = recall(root)
-    if known is not None:
-        return known
-    workspace = load_workspace(root)
-    if os.path.isdir(os.path.dirname(f"{root}/{PLACE}")):
-        # It spares time and nothing else.
-        with contextlib.suppress(OSError):
-            return keep(workspace, since)
-    return workspace
+def load(root: str, *, frozen: bool = False) -> Workspace:
+    """As `load_workspace` has it, from the record where that is the same. Writes nothing."""
+    known = None if frozen else recall(root)
+    return known or load_workspace(root, frozen=frozen)
 
 
 def recall(root: str) -> Workspace | None:
@@ -169,12 +156,16 @@ def _places(workspace: Workspace, since: int) -> Sequence[object] | None:
 
 
 def _lying(root: str, place: str, is_parent: bool) -> list[str]:
-    """The names in a directory that count: those of configs, and of directories in a parent."""
+    """The names in a directory that count: those of configs, and of directories in a parent.
+
+    No member lies in what vx itself makes.
+    """
     with os.scandir(f"{root}/{place}") as entries:
         return sorted(
             entry.name
             for entry in entries
-            if entry.name in _COUNT or (is_parent and entry.is_dir(follow_symlinks=False))
+            if entry.name in _COUNT
+            or (is_parent and entry.name != HOME and entry.is_dir(follow_symlinks=False))
         )
 
 
@@ -212,7 +203,7 @@ def _said(workspace: Workspace) -> Sequence[object]:
         )
         for project in workspace.projects.values()
     ]
-    return workspace._replace(root="", projects={}), projects, [*shapes]
+    return workspace._replace(root="", projects={}, fingerprint=""), projects, [*shapes]
 
 
 def _numbered(

@@ -100,7 +100,7 @@ def make_plan(
     With `root`, another workspace than that one is refused.
     """
     since = time.time_ns()
-    workspace = load(_root(options.directory, root), since, frozen=options.frozen)
+    workspace = load(_root(options.directory, root), frozen=options.frozen)
     try:
         selection = _select(workspace, options, options.names)
     except UserError:
