@@ -56,6 +56,11 @@ def fault(pattern: str) -> str | None:
     return next((found for found in map(_misplaced, alternatives) if found), None)
 
 
+def member_fault(pattern: str) -> str | None:
+    """The same for a glob of member directories; `.` is the root itself."""
+    return None if pattern in (".", "./") else fault(pattern)
+
+
 def escape(path: str) -> str:
     """The pattern that names this path alone."""
     return re.sub(r"([*?\[\]{}\\!])", r"\\\1", path)

@@ -161,9 +161,12 @@ class Workspace(NamedTuple):
     names the one whose `dir` is "". `config_files` are all files whose content made this
     value (configs, manifests, workspace files), also some that are not there but would count, so
     that a watch knows what to re-read; `config_directories` are those whose names, and
-    `config_names` the variables whose values had a say in it.
-    `member_parents` are the directories in which a member may appear or vanish. `cache_dir` is
-    None for the usual place, "shared", or a path as the config has it.
+    `config_names` the variables whose values had a say in it; `config_tracked`: which files git
+    tracks had one, too.
+    `member_parents` are the directories in which a member may appear or vanish, `bare_members`
+    those that a config or manifest in them would make a project. `cache_dir` is None for the usual
+    place, "shared", or a path as the config has it. Workspaces of the same root with the same
+    `fingerprint` are equal; "" is none.
     """
 
     root: str
@@ -179,6 +182,9 @@ class Workspace(NamedTuple):
     rules: Rules = Rules()
     config_directories: tuple[str, ...] = ()
     config_names: tuple[str, ...] = ()
+    config_tracked: bool = False
+    bare_members: tuple[str, ...] = ()
+    fingerprint: str = ""
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -68,6 +68,14 @@ def test_neither_way_loads_an_event_loop(kept: Workspace) -> None:
     assert kept.runs("t") == 1
 
 
+def test_after_an_edit_no_config_is_read_again(kept: Workspace) -> None:
+    assert told(kept) == "1 ran"
+    kept.write("src/a.txt", "b")
+    loaded = modules(kept, then="1 ran in ")
+    assert "asyncio" in loaded
+    assert not {"tomllib", "vxwatch.config.schema", "vxwatch.workspace.loading"} & loaded
+
+
 def test_nor_does_restoring(kept: Workspace) -> None:
     assert told(kept) == "1 ran"
     os.unlink(kept.file("out/b"))

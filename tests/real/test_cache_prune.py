@@ -94,6 +94,17 @@ def test_an_artifact_that_is_still_needed_stays(store: Store, clock: Clock) -> N
     assert artifacts(store) == {"aa"}
 
 
+def test_pruning_is_due_when_it_would_take_something(store: Store, clock: Clock) -> None:
+    assert not due(store, DAY, 0)
+    save(store, "k", "aa")
+    save(store, "l", "aa")
+    assert not due(store, DAY, 1000)
+    assert due(store, DAY, 999)
+    clock.passes(2 * DAY)
+    assert due(store, DAY, 10_000)
+    assert not due(store, 3 * DAY, None)
+
+
 def test_an_artifact_that_is_being_read_stays_readable(store: Store) -> None:
     save(store, "k", "aa")
     with open(store.path("aa"), "rb") as file:
@@ -127,7 +138,7 @@ def test_a_history_tells_what_ran_and_of_what(store: Store, clock: Clock) -> Non
     for key, status in ((one, "failed"), (two, "ran"), (two, "fresh")):
         recorder = history.Recorder(store, "/w", "vx run build")
         clock.passes(2)
-        recorder.ended(outcome(status, 1.5), key, clock())
+        recorder.ended(outcome(status, 1.5), key.hex, clock(), [key])
         recorder.end(2 if status == "failed" else None)
     last, middle, first = history.runs(store, "/w")
     assert (last.command, last.seconds, last.signal, first.signal) == ("vx run build", 2.0, None, 2)
@@ -152,24 +163,23 @@ def test_a_history_tells_what_ran_and_of_what(store: Store, clock: Clock) -> Non
 
 def test_a_task_that_failed_and_passed_on_one_key_is_flaky(store: Store) -> None:
     recorder = history.Recorder(store, "/w", "vx run build")
-    key = Key("k", {}, {})
-    recorder.ended(outcome("failed"), key, 1)
-    recorder.ended(outcome("ran"), key, 2)
+    recorder.ended(outcome("failed"), "k", 1)
+    recorder.ended(outcome("ran"), "k", 2)
     recorder.end(None)
     assert history.flaky(store, {"app#build": "k"}) == {"app#build"}
 
 
 def test_one_that_passed_at_a_later_attempt_is_flaky_too(store: Store) -> None:
     recorder = history.Recorder(store, "/w", "vx run build")
-    recorder.ended(Outcome("app#build", "ran", 0, attempts=2), Key("k", {}, {}), 1)
-    recorder.ended(Outcome("app#test", "failed", 1, attempts=2), Key("l", {}, {}), 1)
+    recorder.ended(Outcome("app#build", "ran", 0, attempts=2), "k", 1)
+    recorder.ended(Outcome("app#test", "failed", 1, attempts=2), "l", 1)
     recorder.end(None)
     assert history.flaky(store, {"app#build": "k", "app#test": "l"}) == {"app#build"}
 
 
 def test_an_old_history_goes_with_its_keys(store: Store, clock: Clock) -> None:
     recorder = history.Recorder(store, "/w", "vx run build")
-    recorder.ended(outcome("failed"), Key("k", {}, {}), 1)
+    recorder.ended(outcome("failed"), "k", 1, [Key("k", {}, {})])
     recorder.end(None)
     clock.passes(40 * DAY)
     prune(store, 30 * DAY, None)

@@ -3,12 +3,14 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from tests.harness.waiting import wait_for
 from vxwatch.errors import UserError
 from vxwatch.process.command import NOT_FOUND, Conversation, ConversationError, capture
-from vxwatch.workspace.git import Git, Ignores, environment
+from vxwatch.workspace.git import Git, Ignores, begin_listing, environment
 
 
 def git(at: str, *words: str) -> str:
@@ -342,3 +344,27 @@ def test_a_git_that_the_workspace_brings_is_never_run(
     finally:
         ignores.close()
     assert not os.path.exists(trap)
+
+
+def test_a_listing_that_was_begun_before_is_that_of_its_root_alone(repository: str) -> None:
+    write(repository, "a/1", "ab/2", "b/c/3", "4")
+    git(repository, "add", "ab")
+    listing = begin_listing(repository)
+    with closing(listing.answer):
+        write(repository, "a/late")
+        wait_for(listing.answer.is_done, "the end of the listing")
+        os.unlink(f"{repository}/a/1")
+        found = Git(repository, listing=listing).tracked_and_untracked(["a", "b/c"])
+    assert [path for path in found if path != "a/late"] == ["a/1", "b/c/3"]
+    listing = begin_listing(repository)
+    with closing(listing.answer):
+        inner = Git(f"{repository}/b", listing=listing)
+        assert inner.tracked_and_untracked([""]) == ["c/3"]
+
+
+def test_a_repository_in_what_never_counts_is_not_listed(repository: str) -> None:
+    inner = f"{repository}/node_modules/it"
+    os.makedirs(inner)
+    git(inner, "init", "-q", "--template=")
+    write(inner, "1")
+    assert Git(repository).tracked_and_untracked(["node_modules/it"]) == []

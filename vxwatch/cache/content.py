@@ -51,12 +51,18 @@ def is_gone(error: OSError) -> bool:
 def glance(path: str) -> Seen | None:
     """The stamps of a file or link, its content unread; None if there is none at the path."""
     try:
-        status = os.lstat(path)
+        stamp = stamped(path)
     except OSError as error:
         return None if is_gone(error) else _unreadable((0, 0, 0, 0, 0), error)
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-        return None
-    return Seen(stamp_of(status), UNREAD, settled=False)
+    return None if stamp is None else Seen(stamp, UNREAD, settled=False)
+
+
+def stamped(path: str) -> Stamp | None:
+    """The stamps of a file or link; None where there is anything else. Raises OSError."""
+    status = os.lstat(path)
+    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return stamp_of(status)
+    return None
 
 
 def look(path: str, before: Seen | None, clock: Clock) -> Seen | None:

@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING
 
 from vxwatch.cache.content import Clock
 from vxwatch.cache.record import Record
-from vxwatch.cache.remembered import Remembered
+from vxwatch.cache.remembered import Keys, Remembered
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 from vxwatch.cache.walk import Walker, listing
 from vxwatch.globs import excluded
 from vxwatch.graph.affected import LOCKFILES, Affected
-from vxwatch.graph.places import outermost, upward
+from vxwatch.graph.places import meeting, outermost, upward
 from vxwatch.model import TaskId
 
 if TYPE_CHECKING:
     from vxwatch.workspace.git import Ignores
 
 Lister = Callable[[Sequence[str]], Iterable[str]]
-"""Gives the files below some directories: tracked, and untracked but not ignored."""
+"""Gives the files below some directories: tracked, and untracked but not ignored; none of what
+never counts."""
 
 _RULES = ".gitignore"
 _NO_FILES: Mapping[str, str] = {}
@@ -80,17 +81,24 @@ class FileIndex:
         self._selected: dict[TaskId, set[str]] = {}
         self._matched: dict[Hashable, dict[str, bool]] = {}
         self._shared: dict[Hashable, tuple[int, Mapping[str, str]]] = {}
-        for path in self._find(self._places, self._literals):
-            self._record.glance(path, known)
+        self._record.take_in(self._find(self._places, self._literals), known)
 
     def read(self) -> None:
         """Read everything that was not read yet, so that any later change can be told."""
         self._record.digests(list(self._record))
 
-    def remember(self) -> None:
-        """Write down what was read, for later runs, if it is much. Raises OSError."""
-        if self._record.worth_keeping:
-            self._remembered.save(self._root, self._record.entries())
+    def remember(self, keys: Keys | None = None) -> None:
+        """Write down what was read, for later runs, if it is much, or `keys` were made of it.
+
+        Raises OSError.
+        """
+        if keys is not None or self._record.worth_keeping(len(self._remembered)):
+            self._remembered.save(self._root, self._record.entries(), keys)
+            self._record.written_down()
+
+    def remembered(self) -> tuple[Keys, Collection[str]]:
+        """The keys that an earlier run wrote down, and where files may not be what these are of."""
+        return self._remembered.keys, self._remembered.moved(self._record.known())
 
     def mark(self) -> None:
         """Remember what every file holds now, for `returned`."""
@@ -275,7 +283,7 @@ class FileIndex:
             return set()
         self._ignores.reset()
         self._selected.clear()
-        places = _meeting(ruled, self._places)
+        places = meeting(ruled, self._places)
         known = {path for place in places for path in self._record.below(place)}
         named = {path for place in places for path in (place, *self._named.below(place))}
         before = {path for path in self._ignored if path in known or path in named}
@@ -291,10 +299,12 @@ class FileIndex:
     def _find(self, places: Sequence[str], named: Collection[str]) -> set[str]:
         """The files that count below some places, and these `named` ones, there or not."""
         listed = self._lister(_few(places)) if places else ()
-        found = {p for p in listed if not excluded(p) and self._affected.concerns(p)}
-        scattered = _meeting(self._affected.scattered(), places)
+        found = {path for path in listed if self._affected.concerns(path)}
+        scattered = meeting(self._affected.scattered(), places)
         found.update(self._walker.files(scattered, found.copy().__contains__))
-        self._ignored |= self._ask([path for path in named if path not in found])
+        # Of what is not there it is asked when it comes.
+        others = (path for path in named if path not in found)
+        self._ignored |= self._ask([p for p in others if os.path.lexists(f"{self._root}/{p}")])
         return found.union(named)
 
     def _allowed(self, files: list[str], directories: list[str]) -> set[str]:
@@ -378,15 +388,6 @@ def _few(places: Sequence[str]) -> Sequence[str]:
     while len(places) > _PLACES:
         places = outermost({place.rpartition("/")[0] for place in places})
     return places
-
-
-def _meeting(these: Collection[str], those: Collection[str]) -> list[str]:
-    """The places that lie in places of both kinds."""
-    first, second = {*these}, {*those}
-    return outermost(
-        [place for place in first if not second.isdisjoint(upward(place))]
-        + [place for place in second if not first.isdisjoint(upward(place))]
-    )
 
 
 def _ruled(paths: Iterable[str]) -> set[str]:

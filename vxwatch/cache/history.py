@@ -121,24 +121,24 @@ class Recorder:
             ).lastrowid
 
     def ended(
-        self, outcome: Outcome, key: Key | None, started: int, groups: Iterable[Key] = ()
+        self, outcome: Outcome, key: str | None, started: int, made: Iterable[Key] = ()
     ) -> None:
         """A task ended; texts of the outcome must not hold the value of a secret.
 
-        `groups` are the keys of groups that its own folds, which nobody else tells.
+        `made` are keys that can be compared from then on: its own, and those of groups that it
+        folds, which nobody else tells.
         """
-        if key is not None and outcome.status in STARTED:
-            for one in (key, *groups):
-                if one.hex not in self._known:
-                    if len(self._known) >= _MOST_KNOWN:
-                        self._known.clear()
-                    self._known.add(one.hex)
-                    self._keys[one.hex] = _packed(one)
+        for one in made:
+            if one.hex not in self._known:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known.add(one.hex)
+                self._keys[one.hex] = _packed(one)
         if outcome.status == "ran":
             self._seconds[spelled(outcome.task)] = outcome.seconds
         self._waiting.append(
             (
-                *(self.id, spelled(outcome.task), None if key is None else key.hex, outcome.status),
+                *(self.id, spelled(outcome.task), key, outcome.status),
                 *(outcome.code, started, outcome.seconds, outcome.cpu, outcome.peak_rss),
                 *(outcome.attempts, spelled(outcome.detail)),
             )

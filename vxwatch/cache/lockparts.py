@@ -23,7 +23,10 @@ PLACE = ".vx/cache/locks"
 
 
 class LockParts:
-    """The lockfiles of one workspace, as it was loaded."""
+    """The lockfiles of one workspace, as it was loaded.
+
+    `asked`: more was read for a digest than the lockfile itself.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -31,6 +34,7 @@ class LockParts:
             repr([(p.name, p.dir, p.dependencies) for p in workspace.projects.values()])
         )
         self._parts: dict[str, tuple[str, Mapping[str, str] | None]] = {}
+        self.asked = False
 
     def digest(self, path: str, whole: str, project: str) -> str:
         """The digest of the project's part of the lockfile at a path, of which `whole` is all.
@@ -49,6 +53,7 @@ class LockParts:
         if parts is not None:
             return parts
         lock, manifests = self._read(path)
+        self.asked |= manifests
         if lock is None:
             return None
         parts = {

@@ -57,13 +57,27 @@ def prune(
 
 def due(store: Store, older_than: float | None, max_size: int | None) -> bool:
     """Whether there is anything to prune, as far as one look tells. Raises `CacheError`."""
-    if any(True for _ in _outdated(store, older_than, max_size)):
+    if _may_be_due(store, older_than, max_size) and any(
+        True for _ in _outdated(store, older_than, max_size)
+    ):
         return True
     with store.reading() as connection:
         oldest = connection.execute("SELECT min(started) FROM runs").fetchone()[0]
     if older_than is None or oldest is None:
         return False
-    return bool(oldest < store.clock() - int(older_than * _SECOND))
+    return bool(oldest < _before(store, older_than))
+
+
+def _may_be_due(store: Store, older_than: float | None, max_size: int | None) -> bool:
+    """Whether an entry may be outdated: artifacts that entries share count more than once here."""
+    with store.reading() as connection:
+        used, size = connection.execute(f"SELECT min(used), total({_SIZE}) FROM entries").fetchone()  # noqa: S608 - a constant
+    old = older_than is not None and used is not None and used < _before(store, older_than)
+    return old or (max_size is not None and size > max_size)
+
+
+def _before(store: Store, older_than: float) -> int:
+    return store.clock() - int(older_than * _SECOND)
 
 
 def _outdated(store: Store, older_than: float | None, max_size: int | None) -> Iterator[str]:
@@ -72,7 +86,7 @@ def _outdated(store: Store, older_than: float | None, max_size: int | None) -> I
         rows = connection.execute(
             f"SELECT key, used, artifact, {_SIZE} FROM entries ORDER BY used DESC, key"  # noqa: S608 - a constant
         ).fetchall()
-    oldest = 0 if older_than is None else store.clock() - int(older_than * _SECOND)
+    oldest = 0 if older_than is None else _before(store, older_than)
     size = 0
     kept: set[str] = set()
     for key, used, artifact, own in rows:
@@ -103,7 +117,7 @@ def _tidy(store: Store, older_than: float | None) -> None:
             store.sweep(artifacts[at : at + _STEP])
     with store.changing() as connection:
         if older_than is not None:
-            oldest = (store.clock() - int(older_than * _SECOND),)
+            oldest = (_before(store, older_than),)
             connection.execute("DELETE FROM runs WHERE started < ?", oldest)
             connection.execute("DELETE FROM results WHERE run NOT IN (SELECT id FROM runs)")
             connection.execute("DELETE FROM cycles WHERE run NOT IN (SELECT id FROM runs)")

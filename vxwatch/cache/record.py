@@ -7,9 +7,9 @@ told.
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
-from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look
+from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look, stamped
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
@@ -64,17 +64,31 @@ class Record:
         full = self._full(directory).rstrip("/")
         return os.path.realpath(full) == full
 
-    def glance(self, path: str, known: Callable[[str, Stamp], str | None]) -> bool:
-        """Take a file in without reading it; False if there is none.
+    def take_in(self, paths: Iterable[str], known: Callable[[str, Stamp], str | None]) -> None:
+        """Begin with those of the files that are there, without reading them.
 
-        `known` tells what a path with these stamps holds, where they vouch for it.
+        `known` tells what a path with these stamps holds, where they vouch for it. Nobody is told
+        that they came.
         """
-        seen = glance(self._full(path))
-        if seen is None:
-            return False
-        digest = None if seen.digest else known(path, seen.stamp)
-        self._put(path, seen if digest is None else Seen(seen.stamp, digest, settled=True))
-        return True
+        # In a large workspace this is most of what a run has to do after an edit.
+        root, taken, add = self._root, self._seen, self._tree.add
+        for path in paths:
+            full = f"{root}/{path}"
+            try:
+                stamp = stamped(full)
+            except OSError:
+                stamp = None
+            if stamp is not None:
+                digest = known(path, stamp)
+                taken[path] = Seen(stamp, digest or UNREAD, digest is not None)
+            elif (seen := glance(full)) is not None:
+                taken[path] = seen
+                if seen.digest:
+                    self._note_unreadable(path, seen)
+            else:
+                continue
+            add(path)
+        self.generation += 1
 
     def vouched(self, path: str, stamp: Stamp) -> str | None:
         """What the file with these stamps holds, if they vouch for what was read here."""
@@ -87,16 +101,26 @@ class Record:
         now = glance(self._full(path)) if seen is not None and seen.settled else None
         return seen is not None and now is not None and now.stamp == seen.stamp
 
+    def known(self) -> dict[str, str]:
+        """The files, with the digests of those whose stamps vouch for what was read, else ""."""
+        return {path: seen.digest if seen.settled else "" for path, seen in self._seen.items()}
+
     def entries(self) -> Iterator[tuple[str, Stamp, str]]:
-        """Path, stamps and digest of each file whose stamps vouch for what was read."""
+        """Path, stamps and digest of each file that was not read, or whose stamps vouch for that."""
         for path, seen in self._seen.items():
-            if seen.settled:
+            if seen.settled or seen.digest == UNREAD:
                 yield path, seen.stamp, seen.digest
 
-    @property
-    def worth_keeping(self) -> bool:
-        """Whether to read again what was read here costs more than to write the record down."""
-        few = self._read * _RATIO < len(self._seen) and self._read_bytes < _SMALL
+    def written_down(self) -> None:
+        """All that was read so far was written down."""
+        self._read = self._read_bytes = 0
+
+    def worth_keeping(self, others: int) -> bool:
+        """Whether to read again what was read here costs more than to write it down.
+
+        That has to be done with so many `others`.
+        """
+        few = self._read * _RATIO < max(len(self._seen), others) and self._read_bytes < _SMALL
         return self._read > 0 and not few
 
     def look(self, path: str) -> bool:
@@ -160,12 +184,15 @@ class Record:
         self._seen[path] = seen
         self.generation += 1
         if seen.digest.startswith(UNREADABLE):
-            self.unreadable[path] = os.strerror(int(seen.digest[1:].partition(" ")[0]))
+            self._note_unreadable(path, seen)
         elif self.unreadable:
             self.unreadable.pop(path, None)
         if new:
             self._tree.add(path)
             self._moved(path, True)
+
+    def _note_unreadable(self, path: str, seen: Seen) -> None:
+        self.unreadable[path] = os.strerror(int(seen.digest[1:].partition(" ")[0]))
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"

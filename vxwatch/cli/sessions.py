@@ -6,9 +6,10 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Literal
 
+from vxwatch.cache.loaded import keep
 from vxwatch.cache.standing import Command
 from vxwatch.cli.directory import given_place, working_directory
 from vxwatch.cli.nothing import say
@@ -17,9 +18,9 @@ from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
 from vxwatch.errors import UserError
 from vxwatch.output.text import counts
-from vxwatch.process.command import Begun
 from vxwatch.session.knowledge import Knowledge, listing_ahead
 from vxwatch.session.planning import Options, Plan, make_plan
+from vxwatch.workspace.git import Listing
 
 Verb = Literal["run", "watch"]
 
@@ -50,7 +51,7 @@ def _begin(
     given: Mapping[str, Any],
     heeded: list[signal.Signals],
     early: Early,
-    listing: Begun | None,
+    listing: Listing | None,
 ) -> int:
     plan = make_plan(options)
     if given.get("graph") or given.get("dry"):
@@ -60,6 +61,7 @@ def _begin(
 
         check(plan)
     _refuse_a_task_of(plan.workspace.root, os.environ)
+    plan = _kept(plan, options)
     if any(given.get(option) for option in ("summarize", "profile", "report")):
         return _reported(plan, options, given, heeded, early)
     with closing(Knowledge(plan, options, os.environ, listing)) as known:
@@ -84,6 +86,15 @@ def _get_ready() -> None:
 
     gc.freeze()
     gc.enable()
+
+
+def _kept(plan: Plan, options: Options) -> Plan:
+    """The same, of a workspace that later runs need not load."""
+    if not options.frozen and not plan.workspace.fingerprint:
+        # It spares time and nothing else.
+        with suppress(OSError):
+            return plan._replace(workspace=keep(plan.workspace, plan.since))
+    return plan
 
 
 def _instead(plan: Plan, options: Options, given: Mapping[str, Any]) -> int:

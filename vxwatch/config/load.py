@@ -8,7 +8,6 @@ import errno
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -87,6 +86,8 @@ class Reader:
             return None
         raw = self._parsed.get(text)
         if raw is None:
+            import tomllib  # noqa: PLC0415 - a run whose configs are known reads none
+
             try:
                 raw = self._parsed[text] = tomllib.loads(text)
             except (ValueError, RecursionError) as error:

@@ -40,11 +40,6 @@ OF_COMMANDS = (
 """The fields that mean nothing without a command."""
 
 
-def member_fault(pattern: str) -> str | None:
-    """What is wrong with a glob of member directories; `.` is the root itself."""
-    return None if pattern in (".", "./") else globs.fault(pattern)
-
-
 def _output_fault(pattern: str) -> str | None:
     if pattern[:1] not in "*?[{.":
         return globs.fault(pattern)
@@ -259,7 +254,7 @@ PROJECT = Table(
 WORKSPACE = Table(
     {
         "members": (
-            Globs(Text("a glob", member_fault, {"pattern": _INSIDE_OF})),
+            Globs(Text("a glob", globs.member_fault, {"pattern": _INSIDE_OF})),
             "globs of project directories; default: what the package manager's manifest says",
         ),
         "concurrency": (

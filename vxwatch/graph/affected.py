@@ -74,7 +74,10 @@ class Affected:
             ((task.id, task.inputs.workspace_files) for task in self._cached if task.inputs),
             self._matchers,
         )
-        self._around = {above for place in self.directories() for above in upward(place)}
+        self._places = tuple(
+            outermost([*(self._projects[name].dir for name in self._local), *self._wide.roots])
+        )
+        self._around = {above for place in self._places for above in upward(place)}
         self._wide_outputs = Spread(_wide_outputs(workspace), self._matchers)
         self._outputs: dict[str, Outputs] = {}
         self._downstream: dict[TaskId, frozenset[TaskId]] = {}
@@ -193,8 +196,7 @@ class Affected:
 
     def directories(self) -> tuple[str, ...]:
         """The places to list, none inside another ("" is the root); some may be files."""
-        places = [self._projects[name].dir for name in self._local]
-        return tuple(outermost([*places, *self._wide.roots]))
+        return self._places
 
     @property
     def servers(self) -> Collection[TaskId]:

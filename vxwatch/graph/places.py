@@ -32,6 +32,15 @@ def outermost(places: Collection[str]) -> list[str]:
     return sorted(place for place in known if known.isdisjoint([*upward(place)][1:]))
 
 
+def meeting(these: Collection[str], those: Collection[str]) -> list[str]:
+    """The places that lie in places of both kinds."""
+    first, second = {*these}, {*those}
+    return outermost(
+        [place for place in first if not second.isdisjoint(upward(place))]
+        + [place for place in second if not first.isdisjoint(upward(place))]
+    )
+
+
 class Owners:
     """The project that a path belongs to: the deepest one whose directory holds it."""
 

@@ -101,18 +101,18 @@ class Caching:
         if self._cache is None or self._recorder is None:
             return
         looked_at = outcome.status not in ("skipped", "aborted")
-        key = session.keys.made(outcome.task) if looked_at else None
+        key = session.keys.key(outcome.task) if looked_at else None
         detail = outcome.detail
         if outcome.blocked_by is not None:
             detail = f"{outcome.blocked_by} did not succeed"
         detail = session.masker.text(detail)
         shown = outcome if detail == outcome.detail else outcome._replace(detail=detail)
-        groups: list[Key] = []
+        made: list[Key] = []
         if key is not None and outcome.status in STARTED:
-            groups = session.keys.groups(outcome.task)
-            self._tried[outcome.task] = key.hex
+            made = [session.keys.made(outcome.task), *session.keys.groups(outcome.task)]
+            self._tried[outcome.task] = key
         with self._cache.trouble("the history of this run is not whole"):
-            self._recorder.ended(shown, key, started, groups)
+            self._recorder.ended(shown, key, started, made)
 
     def unchanged(self, outcomes: Iterable[Outcome]) -> None:
         """Write down that these tasks were fresh."""
@@ -121,7 +121,7 @@ class Caching:
         now, keys = time.time_ns(), self._session.keys
         with self._cache.trouble("the history of this run is not whole"):
             for outcome in outcomes:
-                self._recorder.ended(outcome, keys.made(outcome.task), now)
+                self._recorder.ended(outcome, keys.key(outcome.task), now)
 
     def cycle(self, number: int, started: int, seconds: float, paths: "Collection[str]") -> None:
         """Write down a cycle that began at this time of the wall clock, and what came of it."""

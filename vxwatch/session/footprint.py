@@ -44,6 +44,7 @@ def footprint(
         *_deciding(directory),
         *projects,
         *workspace.member_parents,
+        *workspace.bare_members,
         *places,
         *sources(Git(root), places),
         *index.paths,

@@ -7,7 +7,7 @@ them its key moves whenever it ran.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.key import Key, server_fingerprint, task_key, without_secrets
@@ -46,6 +46,7 @@ class KeyRing:
         self._arguments = arguments
         self._whole_projects = whole_projects
         self._keys: dict[TaskId, Key] = {}
+        self._recalled: dict[TaskId, str] = {}
         self._vouched: dict[TaskId, bool] = {}
         self._runs: dict[TaskId, int] = {}
         self._sliced: dict[int, tuple[Mapping[str, str], Mapping[str, str]]] = {}
@@ -60,6 +61,7 @@ class KeyRing:
         self._locks = LockParts(plan.workspace)
         self._runtime = Runtime(plan.workspace, self._all)
         self._keys.clear()
+        self._recalled.clear()
         self._vouched.clear()
         self._sliced.clear()
 
@@ -68,6 +70,32 @@ class KeyRing:
         self._sliced.clear()
         for task in tasks:
             self._keys.pop(task, None)
+            self._recalled.pop(task, None)
+
+    def recall(self, keys: "Mapping[TaskId, str]") -> None:
+        """These are the keys of the tasks, which need not be made then."""
+        self._recalled.update(keys)
+
+    @property
+    def recalled(self) -> "Collection[TaskId]":
+        """The tasks whose keys need not be made."""
+        return frozenset(self._recalled)
+
+    @property
+    def count(self) -> int:
+        """How many keys were made."""
+        return len(self._keys)
+
+    def lasting(self) -> "dict[TaskId, str]":
+        """The known keys of tasks that are made of nothing but files and other such keys."""
+        known = {**self._recalled, **{task: key.hex for task, key in self._keys.items()}}
+        if self._locks.asked:
+            return {}
+        return {
+            task: key
+            for task, key in known.items()
+            if self._task(task).persistent is None and self.tells(task) and self.vouched(task)
+        }
 
     def differs(self, task_id: "TaskId") -> bool:
         """Whether the key would be another one if it were made now. It stays until it is forgotten."""
@@ -84,13 +112,16 @@ class KeyRing:
 
     def key(self, task_id: "TaskId") -> str:
         """What decides whether the task must run: equal to that of its last success, or not."""
-        return self.made(task_id).hex
+        recalled = self._recalled.get(task_id)
+        return self.made(task_id).hex if recalled is None else recalled
 
     def vouched(self, task_id: "TaskId") -> bool:
         """Whether what the task makes depends on nothing but its key.
 
         Not if it builds on what a task without a key of its own wrote.
         """
+        if task_id in self._recalled:
+            return True  # no other key lasts
         if task_id not in self._vouched:
             self._vouched[task_id] = all(
                 _has_key(self._task(other)) and self.vouched(other)

@@ -19,11 +19,11 @@ from vxwatch.cache.trouble import Notice
 from vxwatch.graph.affected import Affected
 from vxwatch.graph.places import upward
 from vxwatch.session.keys import KeyRing
-from vxwatch.workspace.git import Git, Ignores, begin_listing
+from vxwatch.session.recall import recalled, terms, write_down
+from vxwatch.workspace.git import Git, Ignores, Listing, begin_listing
 
 if TYPE_CHECKING:
     from vxwatch.model import TaskId
-    from vxwatch.process.command import Begun
     from vxwatch.session.planning import Options, Plan
 
 
@@ -42,9 +42,9 @@ class Knowledge:
         plan: "Plan",
         options: "Options",
         environ: Mapping[str, str],
-        listing: "Begun | None" = None,
+        listing: Listing | None = None,
     ) -> None:
-        """`listing` is git's of the whole workspace, begun before; it stays the caller's to close."""
+        """`listing` was begun before, and stays the caller's to close."""
         self.affected = Affected(plan.workspace, plan.graph)
         self.ignores = Ignores(plan.workspace.root)
         self.index: FileIndex
@@ -81,7 +81,15 @@ class Knowledge:
             whole_projects=self._options.verb == "watch",
             secret_key=lambda: secret_key(self._environ),
         )
+        self._terms = terms(self._plan, self._options, self.index, self._environ)
+        self.keys.recall(recalled(self._plan, self.index, self.affected, self._terms))
         self._learned = True
+
+    def write_down_keys(self) -> None:
+        """Have later runs recall the keys that were made until now. While no task runs."""
+        # It spares time and nothing else.
+        with contextlib.suppress(OSError):
+            write_down(self.keys, self.index, self._terms)
 
     def replace(self, plan: "Plan") -> None:
         """Take up another plan of the same workspace; every key is made anew."""
@@ -136,7 +144,7 @@ class Knowledge:
 
 
 @contextlib.contextmanager
-def listing_ahead(directory: str) -> "Iterator[Begun | None]":
+def listing_ahead(directory: str) -> Iterator[Listing | None]:
     """Have git list the workspace around a directory from now on, where it is known to be large.
 
     It takes as long as to read the configs, and needs none of them.
@@ -145,7 +153,8 @@ def listing_ahead(directory: str) -> "Iterator[Begun | None]":
     if root is None:
         yield None
         return
-    with contextlib.closing(begin_listing(root)) as listing:
+    listing = begin_listing(root)
+    with contextlib.closing(listing.answer):
         yield listing
 
 

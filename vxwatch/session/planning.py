@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from vxwatch.cache.loaded import load
 from vxwatch.errors import UserError
 from vxwatch.graph.changed import changed_tasks
 from vxwatch.graph.tasks import Graph, plan
 from vxwatch.workspace.changes import Changes
-from vxwatch.workspace.discover import find_root, load_workspace
+from vxwatch.workspace.discover import find_root
 from vxwatch.workspace.manifests import NAMES, PROGRAM_SETTINGS, SETTINGS
 from vxwatch.workspace.ports import refuse_shared_ports
 from vxwatch.workspace.select import Selection, project_at, select
@@ -99,7 +100,7 @@ def make_plan(
     With `root`, another workspace than that one is refused.
     """
     since = time.time_ns()
-    workspace = load_workspace(_root(options.directory, root), frozen=options.frozen)
+    workspace = load(_root(options.directory, root), frozen=options.frozen)
     try:
         selection = _select(workspace, options, options.names)
     except UserError:

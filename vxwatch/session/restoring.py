@@ -47,7 +47,7 @@ def restore_all(
         with cache.trouble("the history of this run is not whole"):
             recorder = Recorder(cache.store, root, command, begun)
             for task_id, outcome in ended.items():
-                recorder.ended(outcome, known.keys.made(task_id), started[task_id])
+                recorder.ended(outcome, keys[task_id], started[task_id])
             recorder.end(None)
     return None if known.in_trouble else ended
 

@@ -54,6 +54,7 @@ class Warm:
         if cache is None:
             return None
         fresh = self._fresh(cache, kept)
+        self._known.write_down_keys()
         self._known.fresh = frozenset(fresh)
         self._tasks, self._kept = tasks, kept
         if len(fresh) < len(tasks) or self._known.in_trouble:

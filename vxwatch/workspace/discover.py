@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from vxwatch.config.load import Reader
 from vxwatch.errors import ConfigError, UserError
 from vxwatch.model import Workspace
-from vxwatch.workspace.loading import load
 from vxwatch.workspace.manifests import (
     CONFIG,
     PNPM,
@@ -20,6 +19,7 @@ from vxwatch.workspace.manifests import (
     PROGRAM_SETTINGS,
     PYTHON,
     SETTINGS,
+    read_members,
     read_place,
     read_pnpm,
     table,
@@ -54,6 +54,8 @@ def load_workspace(root: str, *, frozen: bool = False) -> Workspace:
     `frozen` takes the values of programs from `vx.lock`, and refuses others. Raises
     `ConfigError` with all faults of all files.
     """
+    from vxwatch.workspace.loading import load  # noqa: PLC0415 - a run whose configs are known reads none
+
     return load(root, frozen=frozen)
 
 
@@ -81,9 +83,8 @@ def _is_part(start: str, root: str) -> bool:
 def _patterns(root: str) -> Sequence[str] | None:
     """The member globs of the manifests in a directory; None if they make no workspace."""
     reader = Reader(root)
-    place = read_place(reader, "")
-    found = [place.members if place else None, read_pnpm(reader)]
-    broken = tuple(p for p in reader.problems if p.file != CONFIG and _decides(reader, p.file))
+    found = [read_members(reader), read_pnpm(reader)]
+    broken = tuple(p for p in reader.problems if _decides(reader, p.file))
     if broken:
         raise ConfigError(broken)
     if found == [None, None]:

@@ -7,7 +7,8 @@ it are read instead. What never counts (`globs.excluded`) is left out in either 
 """
 
 import os
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from vxwatch import globs
 from vxwatch.errors import UserError
@@ -44,19 +45,26 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
     return {n: v for n, v in base.items() if not n.startswith("GIT_") or n in _KEPT}
 
 
+class Listing(NamedTuple):
+    """Git's answer for all files of a root, which was asked for before it is needed."""
+
+    root: str
+    answer: Begun
+
+
 class Git:
     """The files of a workspace. `root` is absolute and real; paths are relative to it.
 
     `workspace` is the root of the whole, where that is another one: no program in it is run.
-    `listing` is git's answer for all of the root, which was asked for before.
+    A `listing` spares asking for one, where it is of this root.
     """
 
     def __init__(
-        self, root: str, workspace: str | None = None, listing: Begun | None = None
+        self, root: str, workspace: str | None = None, listing: Listing | None = None
     ) -> None:
         self.root = root
         self._workspace = workspace or root
-        self._listing = listing
+        self._listing = listing.answer if listing is not None and listing.root == root else None
         self._present: bool | None = None
 
     @property
@@ -98,7 +106,9 @@ class Git:
     def _listed(self, options: Sequence[str], roots: Sequence[str]) -> list[str]:
         if not roots:
             return []
-        few = [] if "" in roots or len(roots) > _PATHSPECS else ["--", *roots]
+        # What was asked for before is of the whole root, and may be there already.
+        whole = "" in roots or len(roots) > _PATHSPECS or self._listing is not None
+        few = [] if whole else ["--", *roots]
         done = self._run(*_LIST, *options, *few)
         if done.code:
             said = done.err.decode(errors="replace").strip() or f"exit code {done.code}"
@@ -110,8 +120,8 @@ class Git:
         paths = dict.fromkeys(os.fsdecode(done.out).split("\0")[:-1])
         if few or "" in roots:
             return list(paths)
-        wanted = frozenset(roots)
-        return [path for path in paths if _lies_in(path, wanted) or _leads_to(path, roots)]
+        wanted = _within(roots)
+        return [path for path in paths if wanted(path) or _leads_to(path, roots)]
 
     def _submodules(self) -> list[str]:
         if not os.path.lexists(f"{_top(self.root)}/.gitmodules"):
@@ -121,9 +131,9 @@ class Git:
         return [os.fsdecode(path) for mode, _, path in entries if mode.startswith(_GITLINK)]
 
     def _inside(self, repository: str, roots: Sequence[str]) -> Iterable[str]:
-        """The files of a repository inside this one; none if it was never checked out."""
+        """The files of a repository inside this one; none if it was never checked out, or never counts."""
         full = f"{self.root}/{repository}"
-        if not os.path.lexists(f"{full}/.git"):
+        if globs.excluded(repository) or not os.path.lexists(f"{full}/.git"):
             return []
         return (
             f"{repository}/{file}"
@@ -138,10 +148,10 @@ class Git:
         return capture(argv, cwd=self.root, env=environment(os.environ))
 
 
-def begin_listing(root: str) -> Begun:
-    """Have git list the files of a workspace, while it is loaded: for `Git(root, listing=...)`."""
+def begin_listing(root: str) -> Listing:
+    """Have git list the files of a workspace, while it is loaded. Its answer must be closed."""
     argv = (git_program(root), *_LIST, "--cached", *_OTHERS)
-    return Begun(argv, cwd=root, env=environment(os.environ))
+    return Listing(root, Begun(argv, cwd=root, env=environment(os.environ)))
 
 
 class Ignores:
@@ -282,6 +292,15 @@ def _lies_in(path: str, directories: Container[str]) -> bool:
     while path and path not in directories:
         path = path.rpartition("/")[0]
     return path in directories
+
+
+def _within(directories: Sequence[str]) -> Callable[[str], bool]:
+    """What tells whether a path is one of the directories or lies in one."""
+    if len(directories) > _PATHSPECS:
+        known = frozenset(directories)
+        return lambda path: _lies_in(path, known)
+    places = tuple(f"{directory}/" for directory in directories)
+    return lambda path: path.startswith(places) or path in directories
 
 
 def _leads_to(path: str, directories: Iterable[str]) -> bool:

@@ -6,7 +6,7 @@ outputs only when all tasks are sound.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 
 from vxwatch import globs
@@ -72,6 +72,7 @@ def assemble(evaluation: Evaluation) -> Workspace:
         config_directories=tuple(evaluation.directories),
         config_names=tuple(evaluation.names),
         member_parents=members.parents,
+        bare_members=_bare(members, places),
         concurrency=_concurrency(settings),
         timeout=settings.timeout,
         affected_base=settings.affected_base,
@@ -84,7 +85,8 @@ def assemble(evaluation: Evaluation) -> Workspace:
     if not reader.problems:
         _check_counted(configs, workspace, named)
     if not reader.problems:
-        _check_outputs(configs, workspace, named)
+        tracked = _check_outputs(configs, workspace, named)
+        workspace = workspace._replace(config_tracked=tracked)
     if not reader.problems and workspace.rules.upfront_keys:
         _check_inputs(configs, workspace, named)
     if reader.problems:
@@ -161,6 +163,11 @@ def _places(evaluation: Evaluation, settings: Settings) -> tuple[Members, list[P
     places = [place for place in (top, *below) if place]
     evaluation.prepare(place.program for place in places if place.program)
     return members, [_evaluated(evaluation, place) for place in places]
+
+
+def _bare(members: Members, places: Iterable[Place]) -> tuple[str, ...]:
+    """The members that nothing makes a project yet."""
+    return tuple(sorted({*members.directories}.difference(place.directory for place in places)))
 
 
 def _evaluated(evaluation: Evaluation, place: Place) -> Place:
@@ -254,13 +261,20 @@ def _check_counted(configs: Configs, workspace: Workspace, named: Named) -> None
                 configs.note(document, task.name, ("cache", "inputs", "tasks", i), message, hint)
 
 
-def _check_outputs(configs: Configs, workspace: Workspace, named: Named) -> None:
-    git = Git(workspace.root)
-    for task, field, message, hint in check_outputs(workspace, git.tracked):
+def _check_outputs(configs: Configs, workspace: Workspace, named: Named) -> bool:
+    """Whether it took git to say which files it tracks."""
+    asked: list[Sequence[str]] = []
+
+    def tracked(places: Sequence[str]) -> list[str]:
+        asked.append(places)
+        return Git(workspace.root).tracked(places)
+
+    for task, field, message, hint in check_outputs(workspace, tracked):
         owner = workspace.task(task)
         document = named[owner.project].config
         assert document is not None, "only a config declares outputs"
         configs.note(document, owner.name, ("cache", "outputs", field), message, hint)
+    return bool(asked)
 
 
 def _check_inputs(configs: Configs, workspace: Workspace, named: Named) -> None:

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from vxwatch.config.faults import At
 from vxwatch.config.load import Document, Reader
-from vxwatch.config.schema import member_fault
-from vxwatch.workspace.dependencies import normal
+from vxwatch.globs import member_fault
 
 CONFIG = "vx.toml"
 SETTINGS = "vx.workspace.toml"
@@ -72,7 +71,7 @@ def read_place(reader: Reader, directory: str) -> Place | None:
     return Place(
         directory=directory,
         name=names[0] or names[1],
-        aliases=(normal(names[1]),) if names[1] and not names[0] else (),
+        aliases=_spellings(names[1]) if names[1] and not names[0] else (),
         manifest=next((file for file in read if not file.endswith(CONFIG)), None),
         package=package,
         pyproject=python,
@@ -80,6 +79,19 @@ def read_place(reader: Reader, directory: str) -> Place | None:
         configs=tuple(document for document in (config, own) if document),
         program=program if has_program else None,
     )
+
+
+def read_members(reader: Reader) -> tuple[str, ...] | None:
+    """The workspace globs in the root's manifests; None if they have none."""
+    package = read_json(reader, NPM)
+    pyproject = reader.toml(PYTHON, place_in(PYTHON))
+    return _members(reader, "", package, pyproject.raw if pyproject else {})
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    from vxwatch.workspace.dependencies import normal  # noqa: PLC0415 - only Python projects have others
+
+    return (normal(name),)
 
 
 def place_in(file: str) -> At:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from vxwatch.config.faults import At
 from vxwatch.errors import ConfigError
 from vxwatch.model import Task, TaskId, Workspace
-from vxwatch.workspace.loading import located
 
 
 def host_ports(task: Task) -> Iterator[tuple[int, At]]:
@@ -30,6 +29,8 @@ def refuse_shared_ports(workspace: Workspace, tasks: Iterable[TaskId]) -> None:
             if holder is not task:
                 faults.append((task, at, f"{holder.id} takes port {port} too", _hint(at)))
     if faults:
+        from vxwatch.workspace.loading import located  # noqa: PLC0415 - only a fault reads configs
+
         raise ConfigError(located(workspace, faults))
 
 
