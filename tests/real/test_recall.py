@@ -295,3 +295,17 @@ def test_whatever_was_done_the_keys_are_those_of_now(
             names = ("build",) if few and number % 2 else OPTIONS.names
             options = OPTIONS._replace(names=names)
             assert keys(root, options)[0] == anew(root, options)
+
+
+@pytest.mark.parametrize("edit", ["removed", "rewritten", "made", "left alone"])
+def test_a_file_too_young_to_be_vouched_for_is_no_less_a_file(
+    root: str, edit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vxwatch.cache.content._TICK", 10**18)  # nothing is old enough
+    write(root, "p/a/src/1.txt", "two")
+    keys(root)
+    if edit == "removed":
+        os.unlink(f"{root}/p/a/src/1.txt")
+    elif edit != "left alone":
+        write(root, f"p/a/src/{'1' if edit == 'rewritten' else 'new'}.txt", "six")
+    assert keys(root)[0] == anew(root)

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look, stamped
+from vxwatch.cache.remembered import UNSURE
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
@@ -106,10 +107,10 @@ class Record:
         return {path: seen.digest if seen.settled else "" for path, seen in self._seen.items()}
 
     def entries(self) -> Iterator[tuple[str, Stamp, str]]:
-        """Path, stamps and digest of each file that was not read, or whose stamps vouch for that."""
+        """Path, stamps and digest of each file; `UNSURE` if the stamps vouch for nothing of it."""
         for path, seen in self._seen.items():
-            if seen.settled or seen.digest == UNREAD:
-                yield path, seen.stamp, seen.digest
+            sure = seen.settled or seen.digest == UNREAD
+            yield path, seen.stamp, seen.digest if sure else UNSURE
 
     def written_down(self) -> None:
         """All that was read so far was written down."""

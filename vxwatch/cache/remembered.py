@@ -21,7 +21,7 @@ from vxwatch.workspace.home import replace
 PLACE = ".vx/cache/files"
 """Where the record lies, below the root of the workspace."""
 
-_FORMAT = "files 3"
+_FORMAT = "files 4"
 _STAMP = Struct("<QqqQQ")
 _HEAD = 3  # words: the terms of the keys, how many files they were made of, how many they are
 Entry = tuple[str, Stamp, str]
@@ -30,7 +30,11 @@ Entry = tuple[str, Stamp, str]
 _Known = tuple[bytes, str]
 """Packed stamps, and a digest."""
 
+UNSURE = "?"
+"""In place of a digest: it was read, and may hold something else by now. It equals no digest."""
+
 _UNREAD = (bytes(_STAMP.size), "")
+_IS_UNSURE = (bytes(_STAMP.size), UNSURE)
 
 
 class Keys(NamedTuple):
@@ -89,7 +93,7 @@ class Remembered:
         packed = _STAMP.pack(*stamp)
         if known[0] != packed:
             known = self._folded.get(path, known)
-        return known[1] if known[0] == packed and known[1] else None
+        return known[1] if known[0] == packed and _tells(known) else None
 
     def moved(self, files: Mapping[str, str]) -> set[str]:
         """The paths at which there is not what the keys were made of.
@@ -104,21 +108,17 @@ class Remembered:
         """Write down these entries, and those that the record has of other files that exist.
 
         The digest of a file that nobody read is empty. Where `keys` are given they were made of
-        the entries, and of files that no entry can tell of. Raises OSError; then the record is as
-        it was.
+        the entries. Raises OSError; then the record is as it was.
         """
-        now = {
-            path: (_STAMP.pack(*stamp), digest) if digest else _UNREAD
-            for path, stamp, digest in entries
-        }
+        now = {path: _known(stamp, digest) for path, stamp, digest in entries}
         others = {
             path: known
             for path, known in chain(self._folded.items(), self._digests.items())
-            if known[1] and not now.get(path, _UNREAD)[1] and os.path.lexists(f"{root}/{path}")
+            if _tells(known) and not _tells(now.get(path)) and os.path.lexists(f"{root}/{path}")
         }
         if keys is None:
             keys, folded = self.keys, self._folded if self.keys.by_task else {}
-            others |= {path: known for path, known in now.items() if known[1]}
+            others |= {path: known for path, known in now.items() if _tells(known)}
             others = {path: known for path, known in others.items() if folded.get(path) != known}
         else:
             folded = now
@@ -132,6 +132,17 @@ class Remembered:
         body = b"%d\n%s%s" % (len(text), text, b"".join(stamps for _, (stamps, _) in files))
         replace(f"{root}/{PLACE}", _summed(body) + b"\n" + body)
         self.keys, self._folded, self._digests = keys, folded, others
+
+
+def _known(stamp: Stamp, digest: str) -> _Known:
+    if digest in ("", UNSURE):
+        return _IS_UNSURE if digest else _UNREAD
+    return _STAMP.pack(*stamp), digest
+
+
+def _tells(known: _Known | None) -> bool:
+    """Whether it says what a file with these stamps holds."""
+    return known is not None and known[1] not in ("", UNSURE)
 
 
 def _summed(body: bytes) -> bytes:
