@@ -10,21 +10,19 @@ import marshal
 import os
 import select
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 
 from vxwatch.process import netns
 
 TYPE_CHECKING = False  # as typing has it, whose import is a third of the nursery's start
 if TYPE_CHECKING:
+    from io import FileIO
     from typing import Any, NoReturn
+
+_MOST = 1 << 30  # no descriptor is so high: above `fs.nr_open`
 
 Work = Callable[[select.poll, tuple[int, ...]], None]
 """What a helper does, given what tells that it is to end, and the descriptors of its box."""
-
-
-Attend = Callable[[int, int], None]
-"""Has a supervisor started, given the descriptor of the notifications and the leader's pid."""
 
 
 class StartError(Exception):
@@ -36,16 +34,15 @@ class StartError(Exception):
         self.errno: int = getattr(reason, "errno", None) or errno.EINVAL
 
 
-def start_leader(body: "dict[str, Any]", given: Sequence[int], attend: Attend) -> int:
+def start_leader(body: "dict[str, Any]", given: Sequence[int]) -> int:
     """Start the leader of a tree in a session, or only a group, of its own; its pid.
 
-    `given` holds its stdin and a descriptor for each of the body's targets. If it is to be
-    supervised, it stops at once until who is called with `attend` lets it go on. Signals need no
+    `given` holds its stdin and a descriptor for each of the body's targets. Signals need no
     care: exec gives back the default of every one that has a handler. Raises `StartError`.
     """
-    with _lifted(given, (0, *body["targets"])) as places:
-        if body["owner"] or body["lender"] or body["supervised"]:
-            return _start_by_steps(body, places, attend)
+    with lifted(given, (0, *body["targets"])) as places:
+        if body["owner"] or body["lender"]:
+            return _start_by_steps(body, places)
         step = "directory"
         try:
             os.chdir(body["cwd"])
@@ -77,25 +74,9 @@ def start_helper(given: Sequence[int], box: tuple[int, ...], work: Work) -> int:
     return pid
 
 
-def start_supervisor(listener: int, log: int, told: "dict[str, Any]", leader: int) -> int:
-    """Start the supervisor of the box that this leader makes; its pid. It ends with 0 if all went well."""
-    from vxwatch.process.supervisor import Supervisor  # loaded here, once, and not by each fork
-
-    pid = os.fork()
-    if pid == 0:
-        try:
-            signal.set_wakeup_fd(-1)  # what signals us is not to wake the nursery
-            _keep_only((0, 1, 2, listener, log))
-            Supervisor(listener, log, told, leader).serve()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return pid
-
-
 @contextlib.contextmanager
-def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
-    """Copies above all targets, each with its target, so that none is overwritten too early."""
+def lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Make copies above all targets, each with its target, so that none is overwritten too early."""
     lifted: list[int] = []
     try:
         for number in given:
@@ -108,63 +89,35 @@ def _lifted(given: Sequence[int], targets: Sequence[int]) -> Iterator[list[tuple
             os.close(number)
 
 
-def _start_by_steps(
-    body: "dict[str, Any]", places: Sequence[tuple[int, int]], attend: Attend
-) -> int:
-    with contextlib.ExitStack() as open_ends:
-        ours, theirs = socket.socketpair()
-        open_ends.enter_context(ours)
-        with theirs:
-            read, write = os.pipe()
-            report = open_ends.enter_context(open(read, "rb", buffering=0))
-            try:
-                pid = os.fork()
-                if pid == 0:
-                    _be_leader(body, places, write, theirs)
-            finally:
-                os.close(write)
-        if body["supervised"]:
-            _have_attended(ours, pid, attend)
-        failure = report.readall()  # its end: exec closed the other side
-    if failure:
-        os.waitpid(pid, 0)
-        step, number = marshal.loads(failure)  # noqa: S302  # from our own child
-        raise StartError(step, OSError(number, os.strerror(number)))
+def _start_by_steps(body: "dict[str, Any]", places: Sequence[tuple[int, int]]) -> int:
+    read, write = os.pipe()
+    with open(read, "rb", buffering=0) as report:
+        try:
+            pid = os.fork()
+            if pid == 0:
+                be_leader(body, places, write)
+        finally:
+            os.close(write)
+        try:
+            reported(report)
+        except StartError:
+            os.waitpid(pid, 0)
+            raise
     return pid
 
 
-def _have_attended(channel: socket.socket, leader: int, attend: Attend) -> None:
-    """Receive the descriptor of the leader's notifications; it has none where that is refused."""
-    _, given, _, _ = socket.recv_fds(channel, 1, 1)
-    for listener in given:
-        try:
-            attend(listener, leader)
-        finally:
-            os.close(listener)  # without a supervisor each call that is heard of fails
+def reported(report: "FileIO") -> None:
+    """Read what a leader reports: nothing, once exec has closed its side. Raises `StartError`."""
+    if failure := report.readall():
+        step, number = marshal.loads(failure)  # noqa: S302  # from our own child
+        raise StartError(step, OSError(number, os.strerror(number)))
 
 
-def _be_heard(told: "dict[str, Any]", channel: socket.socket) -> None:
-    from vxwatch.process.notify import install
-
-    with contextlib.suppress(OSError):  # it runs all the same, and no record says that it began
-        listener = install(told["program"], os.uname().machine)
-        try:
-            socket.send_fds(channel, [b"\0"], [listener])
-        finally:
-            os.close(listener)
-
-
-def _be_leader(
-    body: "dict[str, Any]",
-    places: Sequence[tuple[int, int]],
-    report: int,
-    channel: socket.socket,
-) -> "NoReturn":
+def be_leader(body: "dict[str, Any]", places: Sequence[tuple[int, int]], report: int) -> "NoReturn":
+    """Become what the body says, and report over this descriptor if that fails."""
     step = "start"
     try:
-        above = max(lifted for lifted, _ in places)
-        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, above)
-        lifted_channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, above)
+        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, max(lifted for lifted, _ in places))
         _leave_group(body)
         for lifted, target in places:
             os.dup2(lifted, target)
@@ -176,8 +129,6 @@ def _be_leader(
         step = "directory"
         os.chdir(body["cwd"])
         step = "program"
-        if body["supervised"]:
-            _be_heard(body["supervised"], socket.socket(fileno=lifted_channel))
         os.execve(body["argv"][0], body["argv"], body["env"])  # noqa: S606
     except (OSError, ValueError) as error:
         os.write(report, marshal.dumps((step, getattr(error, "errno", None) or errno.EINVAL)))
@@ -200,7 +151,7 @@ def _leave_group(body: "dict[str, Any]") -> None:
 
 def _be_helper(given: Sequence[int], box: tuple[int, ...], work: Work) -> None:
     signal.set_wakeup_fd(-1)  # what signals us is not to wake the nursery
-    _keep_only((0, 1, 2, *given, *box))
+    keep_only((0, 1, 2, *given, *box))
     ends = select.poll()
     ends.register(given[0], 0)  # reports the hang-up of who waits, and nothing else
     try:
@@ -212,8 +163,8 @@ def _be_helper(given: Sequence[int], box: tuple[int, ...], work: Work) -> None:
         os.write(given[0], marshal.dumps(error.errno or errno.EIO))
 
 
-def _keep_only(numbers: Sequence[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in numbers:
-            with contextlib.suppress(OSError):  # the one that the list was read with
-                os.close(int(name))
+def keep_only(numbers: Sequence[int]) -> None:
+    """Close all descriptors but these."""
+    kept = sorted(numbers)
+    for low, high in zip(kept, [*kept[1:], _MOST], strict=True):
+        os.closerange(low + 1, high)

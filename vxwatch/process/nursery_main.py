@@ -47,19 +47,14 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from vxwatch.process import kin, netns
-from vxwatch.process.birth import (
-    StartError,
-    Work,
-    start_helper,
-    start_leader,
-    start_supervisor,
-)
+from vxwatch.process.birth import StartError, Work, start_helper, start_leader
 from vxwatch.process.child import Child
 from vxwatch.process.leftovers import Identity, remove
 from vxwatch.process.packets import receive
 
 TYPE_CHECKING = False  # as typing has it, which is not loaded here
 if TYPE_CHECKING:
+    from vxwatch.process.pairs import Pairs
     from vxwatch.process.terminal import Modes
 
 # The nursery ends with vx and by nothing else: a supervisor may signal every process of a
@@ -73,6 +68,7 @@ _SHRUGGED_OFF = (
     signal.SIGXFSZ,
 )
 
+_REST = 250  # milliseconds in which nothing happens, after which nobody needs a spare pair
 _LOOK_AGAIN = 5  # milliseconds between looks at a box that is being stopped
 
 
@@ -83,7 +79,7 @@ class Nursery:
         self.link = link
         self.children: dict[int, Child] = {}  # by number, until gone
         self.unreaped: dict[int, Child] = {}  # by pid, until reaped
-        self.supervised: dict[int, int] = {}  # supervisors to leaders, both unreaped
+        self.pairs: Pairs | None = None
         self.registered: dict[str, Identity | None] = {}
         self.lender: tuple[int, Modes | None] | None = None
         self.paused = False
@@ -96,7 +92,11 @@ class Nursery:
         ready.register(self.link, select.POLLIN)
         ready.register(died, select.POLLIN)
         while True:
-            events = dict(ready.poll(self.release_boxes()))
+            patience = self.release_boxes()
+            idle = self.pairs if patience is None and self.pairs and self.pairs.has_spare else None
+            events = dict(ready.poll(_REST if idle else patience))
+            if idle and not events:
+                idle.dismiss()
             if died in events:
                 os.read(died, 4096)
                 self.reap()
@@ -133,17 +133,14 @@ class Nursery:
         """Start the leader of a tree."""
         body = marshal.loads(os.pread(given[0], os.fstat(given[0]).st_size, 0))  # noqa: S302  # from vx
         held = -1
-        places = given[1 : len(body["targets"]) + 1]
-
-        def attend(listener: int, leader: int) -> None:
-            one = start_supervisor(listener, given[-1], body["supervised"], leader)
-            self.unreaped[one] = Child(0, one)
-            self.supervised[one] = leader
-
         try:
             stdin, held = _stdin(body["held"])
+            places = (stdin, *given[1 : len(body["targets"]) + 1])
             try:
-                pid = start_leader(body, (stdin, *places), attend)
+                if body["supervised"]:
+                    pid = self.start_supervised(body["supervised"]["program"], given, places)
+                else:
+                    pid = start_leader(body, places)
             finally:
                 os.close(stdin)
         except (StartError, OSError) as error:
@@ -155,6 +152,17 @@ class Nursery:
         if body["lender"]:
             self.lender, child.lent = body["lender"], True
         self.say("born", number, pid)
+
+    def start_supervised(self, program: bytes, given: Sequence[int], places: Sequence[int]) -> int:
+        """Start the leader of a tree with its supervisor; its pid. Raises `StartError`."""
+        from vxwatch.process.pairs import Pairs
+
+        self.pairs = self.pairs or Pairs(self.adopt)
+        return self.pairs.start(program, given, places)
+
+    def adopt(self, pid: int) -> None:
+        """Know a child that is neither a tree nor a helper that vx asked for."""
+        self.unreaped[pid] = Child(0, pid)
 
     def do_init(self, _: Sequence[int], number: int, init: int) -> None:
         """Remember the first process inside a box."""
@@ -232,8 +240,8 @@ class Nursery:
             cpu = usage.ru_utime + usage.ru_stime
             child.ended = (os.waitstatus_to_exitcode(status), cpu, usage.ru_maxrss * 1024)
             child.exited = True
-        leader = self.unreaped.get(self.supervised.pop(pid, 0))
-        if leader and status:
+        bereft = self.pairs.ended(pid, status) if self.pairs else None
+        if leader := self.unreaped.get(bereft or 0):
             # Calls that nobody answers fail, also those of a bwrap that would then wait forever.
             leader.kill(self.orphans())
             kin.kill(os.kill, leader.pid, signal.SIGKILL)

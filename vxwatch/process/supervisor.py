@@ -7,10 +7,11 @@ holds nobody up for longer than it takes to look. It imports little, because a f
 runs it.
 """
 
+import marshal
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 from vxwatch.process import notify, outcome
 
@@ -34,19 +35,41 @@ _HIDING = frozenset({"mask", "blank", "desk"})
 _WRITABLE = frozenset({"write", "saved", "scratch"})
 _DOTS = frozenset({"", ".", ".."})
 
+JOB, LISTENER = b"j", b"l"
+"""The messages to a supervisor that waits."""
 MOST_RECORDS = 20_000
 _MOST_SEEN = 200_000
 """Different calls that are remembered, so that what is done often is judged once."""
+
+
+def supervise(channel: socket.socket) -> None:
+    """Wait for a box, and supervise it.
+
+    Over the channel come two messages, in any order: a job, with what describes the box and where
+    the log goes; and, from who is to become the box, the descriptor of its notifications. If one of
+    them is missing, nobody needs a supervisor.
+    """
+    given: dict[bytes, list[int]] = {}
+    with channel:
+        while len(given) < 2:  # noqa: PLR2004 - as said above
+            kind, numbers, _, _ = socket.recv_fds(channel, 1, 2)
+            if not kind:
+                return
+            given[kind] = numbers
+    body, log = given[JOB]
+    told = marshal.loads(os.pread(body, os.fstat(body).st_size, 0))["supervised"]  # noqa: S302  # from vx
+    os.close(body)
+    Supervisor(given[LISTENER][0], log, told).serve()
 
 
 class Supervisor:
     """Supervises one box until its last process has ended.
 
     `told` describes it: `calls` is the table of the filter, `kinds` what is mounted where,
-    `roots` the directories in which reads are looked at, `leader` the process outside of the box.
+    `roots` the directories in which reads are looked at.
     """
 
-    def __init__(self, listener: int, log: int, told: "dict[str, Any]", leader: int) -> None:
+    def __init__(self, listener: int, log: int, told: "dict[str, Any]") -> None:
         self._listener = listener
         self._log = log
         self._calls: dict[int, tuple[str, str, tuple[tuple[int, int], ...], int]] = told["calls"]
@@ -54,7 +77,8 @@ class Supervisor:
         self._mounts = {path for path, kind in self._kinds.items() if kind != "saved"}
         self._parents = {_parent(path) for path in self._kinds}
         self._roots: tuple[str, ...] = told["roots"]
-        self._leader = leader
+        self._execs = {number for number, call in self._calls.items() if call[0][:4] == "exec"}
+        self._leader = 0
         self._memory = notify.Memory()
         self._begun = self._fault = False
         self._seen: set[tuple[object, ...]] = set()
@@ -64,6 +88,9 @@ class Supervisor:
     def serve(self) -> None:
         """Write a record of each call that will be refused."""
         for pid, number, arguments in notify.heard(self._listener):
+            # What bwrap does in order to make the box is not the task's doing.
+            if not self._begun and (number not in self._execs or not self._begins(pid)):
+                continue
             try:
                 self._hear(pid, number, arguments)
             except OSError:
@@ -73,13 +100,15 @@ class Supervisor:
         if not self._fault:
             self._write("over")
 
+    def _begins(self, pid: int) -> bool:
+        """Whether this process, which executes a program, is the one that becomes the command."""
+        self._leader = self._leader or pid  # it becomes bwrap
+        return pid != self._leader
+
     def _hear(self, pid: int, number: int, arguments: list[int]) -> None:
         call, wish, names, flags_at = self._calls[number]
+        paths = [self._path(pid, arguments, where, what) for where, what in names]
         if not self._begun:
-            # What bwrap does in order to make the box is not the task's doing.
-            if pid == self._leader or not call.startswith("exec"):
-                return
-            self._memory.text(pid, arguments[names[0][1]])
             self._begun = True
             self._write("begun")
         if wish == "connect":
@@ -91,7 +120,6 @@ class Supervisor:
             wish = "write"
         named = flags & (os.O_NOFOLLOW if opens else _AT_SYMLINK_NOFOLLOW)
         follow = not named and call not in _NAMED
-        paths = tuple(self._paths(pid, arguments, names))
         if not all(paths):
             return
         if call in _TURNING:
@@ -108,20 +136,16 @@ class Supervisor:
 
     # Names
 
-    def _paths(
-        self, pid: int, arguments: list[int], names: tuple[tuple[int, int], ...]
-    ) -> Iterator[str]:
-        """The absolute paths that a call names, as they were written; "" where there is none."""
-        for where, what in names:
-            name = os.fsdecode(self._memory.text(pid, arguments[what])) if arguments[what] else ""
-            if not name or name[0] == "/":
-                yield name
-                continue
-            directory = arguments[where] & 0xFFFFFFFF if where >= 0 else _AT_FDCWD
-            place = "cwd" if directory == _AT_FDCWD else f"fd/{directory}"
-            base = os.readlink(f"/proc/{pid}/{place}")
-            known = base[0] == "/" and not base.endswith(" (deleted)")
-            yield f"{base.rstrip('/')}/{name}" if known else ""
+    def _path(self, pid: int, arguments: list[int], where: int, what: int) -> str:
+        """The absolute path that a call names, as it was written; "" where there is none."""
+        name = os.fsdecode(self._memory.text(pid, arguments[what])) if arguments[what] else ""
+        if not name or name[0] == "/":
+            return name
+        directory = arguments[where] & 0xFFFFFFFF if where >= 0 else _AT_FDCWD
+        place = "cwd" if directory == _AT_FDCWD else f"fd/{directory}"
+        base = os.readlink(f"/proc/{pid}/{place}")
+        known = base[0] == "/" and not base.endswith(" (deleted)")
+        return f"{base.rstrip('/')}/{name}" if known else ""
 
     def _directory(self, path: str) -> "tuple[str, Reach]":
         """Where the path of a directory leads on this machine, and what is granted there."""
@@ -178,7 +202,7 @@ class Supervisor:
     # Judgement
 
     def _judge(
-        self, pid: int, call: str, wish: str, flags: int, paths: tuple[str, ...], *, follow: bool
+        self, pid: int, call: str, wish: str, flags: int, paths: Sequence[str], *, follow: bool
     ) -> None:
         if self._is_known(call, flags, *paths):
             return
@@ -200,7 +224,7 @@ class Supervisor:
             self._tell("read", path, call, error)
 
     def _writing(
-        self, pid: int, call: str, flags: int, paths: tuple[str, ...], *, follow: bool
+        self, pid: int, call: str, flags: int, paths: Sequence[str], *, follow: bool
     ) -> None:
         real = [self._real(path, follow=follow) for path in paths]
         if all(self._shows(path) in _WRITABLE or self._is_own(path) for path in real):
