@@ -54,11 +54,14 @@ class Pairs:
         """A child has ended; the leader that goes on without a supervisor because of that."""
         if self._spare and pid in (self._spare.leader, self._spare.supervisor):
             self.dismiss()
+        for one in self._busy.values():
+            if one.leader == pid:
+                one.leader = 0  # the number may be another child's soon
         pair = self._busy.pop(pid, None)
         if pair is None:
             return None
         if status:
-            return pair.leader
+            return pair.leader or None
         if self._spare is None:  # now, when the box it would have held up has ended
             with contextlib.suppress(OSError):
                 self._spare = self._make(pair.program)
