@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from http.client import HTTPException
 
 import pytest
@@ -305,3 +306,45 @@ def test_a_task_that_rewrites_a_file_slowly_as_it_was_comes_to_rest(ws: Workspac
     assert not vx.says("^note")
     assert vx.stop() == 0
     ws.nothing_left()
+
+
+_ALL_IS_OWN = """\
+import sys
+from vxwatch.session.undone import Undone
+Undone.once_more = lambda *_, **__: frozenset()
+from vxwatch.cli import main
+sys.argv = ["vx", "watch", "read", "whole", "hold", "--all"]
+main()
+"""
+"""A watch that takes all that came and went for the work of its tasks."""
+
+
+def test_what_a_task_took_and_what_is_gone_is_not_taken_for_its_work(ws: Workspace) -> None:
+    ws.write("vx.workspace.toml", 'members = ["one", "two"]\n')
+    told = f'env.set = {{ LOGS = "{ws.logs}" }}\n'
+    ws.write("one/src/a", "a")
+    wait = 'echo run >> "$LOGS/{0}"; until [ -e "$LOGS/go" ]; do sleep 0.02; done'
+    read = 'cat src/* > "$LOGS/out"; echo run >> "$LOGS/read"'
+    ws.write(
+        "one/vx.toml",
+        f"[tasks.read]\ncommand = '{read}'\ncache.inputs = [\"src/**\"]\n{told}"
+        f"[tasks.whole]\ncommand = '{wait.format('whole')}'\n{told}",
+    )
+    ws.write("two/vx.toml", f"[tasks.hold]\ncommand = '{wait.format('hold')}'\n{told}")
+    _open(ws, "go")
+    vx = ws.start_command(sys.executable, "-c", _ALL_IS_OWN)
+    vx.wait_says("^cycle 1: ")
+    os.unlink(f"{ws.logs}/go")
+    ws.write("two/a", "")
+    ws.wait_runs("hold", 2)
+    ws.write("one/src/b", "b")
+    ws.wait_runs("read", 2)
+    ws.wait_runs("whole", 2)
+    assert ws.lines("out") == ["ab"]
+    os.unlink(ws.file("one/src/b"))
+    ws.settle(0.5)  # it is looked at; the task that takes all of the project has to end first
+    _open(ws, "go")
+    ws.wait(lambda: ws.lines("out") == ["a"], "what is on the disk is built")
+    ws.settle()
+    assert ws.runs("read") == 3
+    assert vx.stop() == 0

@@ -107,3 +107,13 @@ def test_a_file_that_is_away_still_is_a_change_when_it_comes_back(root: str) -> 
     assert not configs.replace(["vx.toml"], since)
     Path(root, CONFIG).write_text("one")
     assert configs.changed([CONFIG]) == {CONFIG}
+
+
+def test_a_file_of_a_fault_that_was_mended_before_it_was_known_is_late(root: str) -> None:
+    configs = ConfigFiles(root, [])
+    since = _later(root)
+    assert configs.late([CONFIG], since) == []
+    other = ConfigFiles(root, [])
+    _rewrite(root)
+    assert other.late([CONFIG], since) == [CONFIG]
+    assert other.late([CONFIG], since) == []

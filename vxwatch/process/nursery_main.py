@@ -68,7 +68,7 @@ _SHRUGGED_OFF = (
     signal.SIGXFSZ,
 )
 
-_REST = 250  # milliseconds in which nothing happens, after which nobody needs a spare pair
+_REST = 60  # milliseconds in which nothing happens, after which nobody needs a spare pair
 _LOOK_AGAIN = 5  # milliseconds between looks at a box that is being stopped
 
 

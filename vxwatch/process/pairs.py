@@ -25,6 +25,7 @@ class Pairs:
         self._adopt = adopt
         self._busy: dict[int, Pair] = {}  # by the pid of the supervisor
         self._spare: Pair | None = None
+        self._begun = 0
 
     def start(self, program: bytes, given: Sequence[int], places: Sequence[int]) -> int:
         """Start a leader whose supervisor uses this filter; its pid.
@@ -36,6 +37,7 @@ class Pairs:
             self.dismiss()
         pair, self._spare = self._spare or self._make(program), None
         self._busy[pair.supervisor] = pair
+        self._begun += 1
         pair.start(given[0], places, given[-1])
         return pair.leader
 
@@ -62,7 +64,8 @@ class Pairs:
             return None
         if status:
             return pair.leader or None
-        if self._spare is None:  # now, when the box it would have held up has ended
+        # Now, when the box that it would have held up has ended. The first one is a trial.
+        if self._spare is None and self._begun > 1:
             with contextlib.suppress(OSError):
                 self._spare = self._make(pair.program)
         return None

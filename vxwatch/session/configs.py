@@ -79,6 +79,13 @@ class ConfigFiles:
         directories = {os.path.dirname(path) for path in self._seen}.union(parents)
         return any(self._newer(path, since) for path in directories.union(self._seen))
 
+    def late(self, files: Iterable[str], since: int) -> list[str]:
+        """Those of the files that are not known and may have changed since they were read.
+
+        To be asked once for each state: they are known from then on.
+        """
+        return [path for path in self._know(files) if self._newer(path, since)]
+
     def _newer(self, path: str, since: int) -> bool:
         try:
             return os.stat(os.path.join(self._root, path)).st_ctime_ns > since - _SLACK

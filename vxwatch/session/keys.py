@@ -105,6 +105,14 @@ class KeyRing:
             self._keys[task_id] = before
         return differs
 
+    def outdated(self, task_id: "TaskId", paths: "Collection[str]") -> frozenset[str]:
+        """Those of the paths that held something else when the key of the task was made."""
+        key = self._keys.get(task_id)
+        if key is None:
+            return frozenset()
+        now = self._files(self._task(task_id))
+        return frozenset(path for path in paths if key.files.get(path) != now.get(path))
+
     def ran(self, task_id: "TaskId") -> None:
         """The task ran to its end."""
         if not _has_key(self._task(task_id)):

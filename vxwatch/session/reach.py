@@ -42,6 +42,14 @@ class Reach:
         more = dead | self._unblocked()
         return touched, graph.downstream(pending | more) if more else pending
 
+    def outdated(self, changed: Collection[str]) -> frozenset[str]:
+        """Those of the paths of which a task took something else when it ran than they hold now."""
+        if not changed:
+            return frozenset()
+        touched, keys = self.direct(changed), self._session.keys
+        tasks = touched.inputs | touched.uncached
+        return frozenset().union(*(keys.outdated(task, changed) for task in tasks))
+
     def owners(self, changed: Collection[str]) -> frozenset[str]:
         """The projects in which something changed."""
         owners = map(self._owners.of, changed)

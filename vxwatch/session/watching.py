@@ -11,6 +11,7 @@ a cycle does is proportional to the workspace; only a reload is.
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -319,7 +320,7 @@ class Watch:
         """What the tasks of the last cycle rewrote just as it was, as far as that can be told.
 
         A path that changed while tasks ran and changed back is an edit that was undone; but not
-        when it did the same in the cycle that this caused.
+        when it did the same in the cycle that this caused. What a task took in between is none.
         """
         if not changed:
             return changed
@@ -328,11 +329,13 @@ class Watch:
         returned = index.returned(changed)
         gone = frozenset(index.ghosts(returned))
         git = self._git != before
-        return returned - self._undone.once_more("", returned - gone, gone, git=git)
+        rewritten = returned - self._undone.once_more("", returned - gone, gone, git=git)
+        return rewritten - self._reach.outdated(rewritten)
 
     async def _load(self) -> bool:
         """Take up the workspace as it is now; False when it does not load."""
         session = self._session
+        since = time.time_ns()
         try:
             while True:
                 self._moved = False
@@ -353,7 +356,7 @@ class Watch:
                     "what changes from now on waits until this is mended; servers stay up"
                 )
             self._broken = True
-            self._look_where_it_can_be_mended(error)
+            self._look_where_it_can_be_mended(error, since)
             return False
         self._broken = False
         self._take_up(plan)
@@ -367,14 +370,16 @@ class Watch:
                 "remove it, save it when that task has ended, or restart vx",
             )
 
-    def _look_where_it_can_be_mended(self, error: UserError) -> None:
+    def _look_where_it_can_be_mended(self, error: UserError, since: int) -> None:
         """Wait for files that were not watched, and for a root that is gone.
 
-        No event tells of that while we stand in it.
+        No event tells of that while we stand in it, nor of what changed `since` it was read.
         """
         files = error.files if isinstance(error, ConfigError) else ()
         if files or not os.path.isdir(self._session.workspace.root):
             self._feed.replace(self._territory.scope(files))
+        if late := self._configs.late(files, since):
+            self._feed.add(late)
 
     def _take_up(self, plan: Plan) -> None:
         session = self._session
