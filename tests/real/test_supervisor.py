@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.boxes import Site
 from tests.harness.filters import kernel_tells
+from tests.harness.waiting import wait_for
 from vxwatch.model import Sandbox, Task
 from vxwatch.process import notify
 from vxwatch.sandbox import probe
@@ -246,9 +247,14 @@ def test_a_supervisor_that_is_killed_is_found_out(site: Site) -> None:
 
 
 def _supervisor(nursery: int, leader: int) -> int:
-    with open(f"/proc/{nursery}/task/{nursery}/children") as file:
-        (found,) = {int(pid) for pid in file.read().split()} - {leader}
-    return found
+    """The one beside the leader, once those of the boxes before are gone."""
+
+    def others() -> set[int]:
+        with open(f"/proc/{nursery}/task/{nursery}/children") as file:
+            return {int(pid) for pid in file.read().split()} - {leader}
+
+    wait_for(lambda: len(others()) == 1, "one supervisor")
+    return others().pop()
 
 
 def test_there_is_no_second_one_around_a_process() -> None:
