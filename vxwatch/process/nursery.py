@@ -97,6 +97,10 @@ class Nursery:
                 self._body.uncancel()
             raise NurseryLostError from fault
 
+    def reserve(self, program: bytes) -> None:
+        """Somebody is about to launch a box that is supervised by this filter."""
+        self._post("reserve", program)
+
     async def launch(self, launch: Launch, on_output: OnOutput) -> Tree:
         """Start a tree. Its output goes to `on_output`, which is awaited before more is read.
 

@@ -11,6 +11,7 @@ waits for (`child`), so no pid can be a stranger's. It never waits for what a ch
 A packet is a marshalled tuple, since both ends are the same interpreter; NUMBER is vx's name for
 a child. From vx, with the descriptors that come along:
 
+    reserve PROGRAM                     a spawn with a supervisor and this filter will follow
     spawn NUMBER                        body (a memfd: an environment outgrows a packet),
                                         one for each of the body's targets, and
                                         the log of its supervisor, if it has one
@@ -68,7 +69,7 @@ _SHRUGGED_OFF = (
     signal.SIGXFSZ,
 )
 
-_REST = 60  # milliseconds in which nothing happens, after which nobody needs a spare pair
+_REST = 250  # milliseconds in which nothing happens, after which nobody needs a spare pair
 _LOOK_AGAIN = 5  # milliseconds between looks at a box that is being stopped
 
 
@@ -153,12 +154,21 @@ class Nursery:
             self.lender, child.lent = body["lender"], True
         self.say("born", number, pid)
 
+    def do_reserve(self, _: Sequence[int], program: bytes) -> None:
+        """Have a leader and a supervisor ready."""
+        with contextlib.suppress(OSError):  # it only spares time
+            self.the_pairs().reserve(program)
+
     def start_supervised(self, program: bytes, given: Sequence[int], places: Sequence[int]) -> int:
         """Start the leader of a tree with its supervisor; its pid. Raises `StartError`."""
+        return self.the_pairs().start(program, given, places)
+
+    def the_pairs(self) -> "Pairs":
+        """Those who wait for boxes, and those at work."""
         from vxwatch.process.pairs import Pairs
 
         self.pairs = self.pairs or Pairs(self.adopt)
-        return self.pairs.start(program, given, places)
+        return self.pairs
 
     def adopt(self, pid: int) -> None:
         """Know a child that is neither a tree nor a helper that vx asked for."""

@@ -33,13 +33,19 @@ class Pairs:
         `given` begins with the body and ends with the log, `places` are for `start_leader`. Raises
         `StartError`, or `OSError`.
         """
-        if self._spare is not None and self._spare.program != program:
-            self.dismiss()
-        pair, self._spare = self._spare or self._make(program), None
+        self.reserve(program)
+        assert self._spare is not None
+        pair, self._spare = self._spare, None
         self._busy[pair.supervisor] = pair
         self._begun += 1
         pair.start(given[0], places, given[-1])
         return pair.leader
+
+    def reserve(self, program: bytes) -> None:
+        """Have a pair that waits, of this filter. Raises `OSError`."""
+        if self._spare is not None and self._spare.program != program:
+            self.dismiss()
+        self._spare = self._spare or self._make(program)
 
     @property
     def has_spare(self) -> bool:
@@ -154,7 +160,7 @@ def _wait(waits: socket.socket, told: socket.socket, program: bytes) -> None:
 
 
 def _rehearse() -> None:
-    """Do once what is to go fast, and what would load something."""
+    """Do once what is to go fast."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         socket.send_fds(ours, [JOB], [0, 1, 2])

@@ -35,6 +35,7 @@ from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch
 from vxwatch.sandbox.opening import Placeholders, in_memory, open_real
 from vxwatch.sandbox.policy import Mount, decide, shows
 from vxwatch.sandbox.seccomp import filter_program
+from vxwatch.sandbox.supervision import heard_by
 from vxwatch.sandbox.survey import Survey, survey
 from vxwatch.sandbox.trace import Report, Trace, Tracer, scene_of
 
@@ -173,6 +174,7 @@ class BoxMaker:
         self.workspace = workspace
         self.tracer: Tracer | None = None
         self.supervises = False
+        self._looks: dict[str, bool] = {}
         self.untraced: set[str] = set()
         self.learning: set[str] = set()
         self.on_refusal: Callable[[Task, Refusal], None] | None = None
@@ -207,6 +209,9 @@ class BoxMaker:
         `folded` names the projects whose keys the task's key folds, None if that does not count.
         """
         assert task.sandbox is not None
+        if own_proc and self.supervises and self._traced(task):
+            # Its filter is as likely the same as the last time as the box is.
+            self._nursery.reserve(heard_by(looks=self._looks.get(task.id, False)))
         temp = f"{self._temp}/vx-{next(self._numbers)}"
         own_temp = dict(task.env_set).get("TMPDIR", temp)
         async with AsyncExitStack() as stack:
@@ -235,6 +240,7 @@ class BoxMaker:
             if own_proc and self._traced(task):
                 trace = self._trace(task, found, mounts)
                 stack.callback(trace.close)
+                self._looks[task.id] = trace.looks
                 sent.callback(os.close, trace.descriptor)
                 if not trace.supervised:
                     descriptors[LOG_FD] = self._lent_log(trace)

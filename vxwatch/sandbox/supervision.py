@@ -7,6 +7,7 @@ already: `probe` finds out by trying.
 import os
 import platform
 import stat
+from functools import cache
 from typing import TYPE_CHECKING
 
 from vxwatch.process.launching import Supervision
@@ -35,14 +36,20 @@ def may_supervise(bwrap: str) -> bool:
 
 def supervision(scene: "Scene", log: int, *, looks: bool) -> Supervision:
     """What the supervisor of this box is told; `looks`: of calls that only look at names, too."""
-    machine = platform.machine()
-    calls = table(machine, looks=looks)
-    program = notifying_program(
-        machine, {number: EMPTY_PATHS.get(name) for number, (name, *_) in calls.items()}
-    )
+    calls = table(platform.machine(), looks=looks)
     kinds = {m.path: m.kind for m in scene.mounts if m.kind not in {"link", "folder"}}
     told = {"calls": calls, "kinds": kinds, "roots": (scene.root, scene.directory)}
-    return Supervision(program, told, log)
+    return Supervision(heard_by(looks=looks), told, log)
+
+
+@cache
+def heard_by(*, looks: bool) -> bytes:
+    """The filter of a box with a supervisor."""
+    machine = platform.machine()
+    calls = table(machine, looks=looks)
+    return notifying_program(
+        machine, {number: EMPTY_PATHS.get(name) for number, (name, *_) in calls.items()}
+    )
 
 
 class SupervisorLog:
