@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from vxwatch.model import Project, Sandbox, Task, Workspace
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import Tree
 from vxwatch.sandbox.runtime import SandboxRuntime
+from vxwatch.sandbox.trace import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,27 @@ class Site:
     def path(self, path: str) -> str:
         """The absolute path of a path of the workspace."""
         return os.path.join(self.root, path)
+
+    async def report(
+        self,
+        command: str,
+        sandbox: Sandbox,
+        meanwhile: Callable[[Nursery, Tree], None] = lambda _nursery, _tree: None,
+    ) -> tuple[int, Report]:
+        """How a command in a box of `app` ended, and what it was told to be denied."""
+        task = Task("app", "t", command=command, sandbox=sandbox)
+        async with self.session() as (nursery, runtime):
+            box = await runtime.box(task, command, self.environ, "null")
+            try:
+                tree = await nursery.launch(box.launch, lambda _stream, _data: None)
+                await box.open(tree)
+                meanwhile(nursery, tree)
+                code = (await tree.wait()).code
+                report = await box.report(code)
+                await tree.stop(signal.SIGKILL, 0, asyncio.Event())
+                return code, report
+            finally:
+                await box.close()
 
     def run(self, command: str, project: str = "app", /, **sandbox: Any) -> Ran:
         """Run the command in a box of the project with these grants; wait for its end."""

@@ -12,8 +12,10 @@ import pytest
 from tests.harness.boxes import Site
 from tests.harness.filters import kernel_tells
 from tests.harness.waiting import wait_for
-from vxwatch.model import Sandbox, Task
+from vxwatch.model import Sandbox
 from vxwatch.process import notify
+from vxwatch.process.nursery import Nursery
+from vxwatch.process.tree import Tree
 from vxwatch.sandbox import probe
 from vxwatch.sandbox.calls import CALLS, NUMBERS
 from vxwatch.sandbox.trace import Report
@@ -44,24 +46,9 @@ up = os.open("..", os.O_PATH)
 """
 
 
-async def _report(site: Site, command: str, sandbox: Sandbox) -> tuple[int, Report]:
-    task = Task("app", "t", command=command, sandbox=sandbox)
-    async with site.session() as (nursery, boxes):
-        box = await boxes.box(task, command, site.environ, "null")
-        try:
-            tree = await nursery.launch(box.launch, lambda _stream, _data: None)
-            await box.open(tree)
-            code = (await tree.wait()).code
-            report = await box.report(code)
-            await tree.stop(signal.SIGKILL, 0, asyncio.Event())
-            return code, report
-        finally:
-            await box.close()
-
-
 def told(site: Site, command: str, sandbox: Sandbox) -> Report:
     """What is told of this command by a supervisor."""
-    _, report = asyncio.run(_report(site, command, sandbox))
+    _, report = asyncio.run(site.report(command, sandbox))
     assert not report.lost
     return report
 
@@ -224,23 +211,12 @@ def test_a_supervisor_that_is_killed_is_found_out(site: Site) -> None:
     gate = os.open(site.path("app/out/gate"), os.O_RDWR)
     command = "read go < out/gate; cat secret"
 
-    async def scenario() -> tuple[int, Report]:
-        task = Task("app", "t", command=command, sandbox=Sandbox(read=("src",), write=("out/",)))
-        async with site.session() as (nursery, boxes):
-            box = await boxes.box(task, command, site.environ, "null")
-            try:
-                tree = await nursery.launch(box.launch, lambda _stream, _data: None)
-                await box.open(tree)
-                os.kill(_supervisor(nursery.pid, tree.pid), signal.SIGKILL)
-                os.write(gate, b"go\n")
-                code = (await tree.wait()).code
-                report = await box.report(code)
-                await tree.stop(signal.SIGKILL, 0, asyncio.Event())
-                return code, report
-            finally:
-                await box.close()
+    def kill(nursery: Nursery, tree: Tree) -> None:
+        os.kill(_supervisor(nursery.pid, tree.pid), signal.SIGKILL)
+        os.write(gate, b"go\n")
 
-    code, report = asyncio.run(scenario())
+    sandbox = Sandbox(read=("src",), write=("out/",))
+    code, report = asyncio.run(site.report(command, sandbox, kill))
     os.close(gate)
     assert code != 0
     assert report.lost
