@@ -36,16 +36,11 @@ class ConfigFiles:
         files = frozenset(files)
         before = self._uncounted
         others = self._seen.keys() - files
-        self._uncounted = {path for path in others if not self._is_gone(path)}
+        self._uncounted = {p for p in others if os.path.lexists(os.path.join(self._root, p))}
+        # What comes there from now on is a change, also if it is what was there.
+        self._seen.update(dict.fromkeys(others - self._uncounted))
         returned = not self._uncounted <= before
         return any(self._newer(path, since) for path in self._know(files)) or returned
-
-    def _is_gone(self, path: str) -> bool:
-        """Whether nothing is there; what comes there from now on is a change."""
-        gone = not os.path.lexists(os.path.join(self._root, path))
-        if gone:
-            self._seen[path] = None
-        return gone
 
     def _know(self, files: Iterable[str]) -> list[str]:
         """Remember what these hold; gives those that were not known."""
