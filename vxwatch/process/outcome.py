@@ -31,12 +31,13 @@ O_TMPFILE = 0o20000000
 WRITING = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | O_TMPFILE
 """One of these flags makes an `open` a wish to write."""
 
-_OPENS = frozenset({"open", "openat", "openat2", "creat"})
-_MAKES = frozenset({"mkdir", "mkdirat", "mknod", "mknodat"} | {"link", "linkat"})
-_LINKS = frozenset({"symlink", "symlinkat"})
+OPENS = frozenset({"open", "openat", "openat2", "creat"})
+_MAKES = frozenset(
+    {"mkdir", "mkdirat", "mknod", "mknodat"} | {"link", "linkat", "symlink", "symlinkat"}
+)
 _REMOVES = frozenset({"unlink", "unlinkat", "rmdir"})
 _RENAMES = frozenset({"rename", "renameat", "renameat2"})
-NAMED = _MAKES | _LINKS | _REMOVES | _RENAMES
+NAMED = _MAKES | _REMOVES | _RENAMES
 """The calls that make or move the very name, and do not follow a link there."""
 
 
@@ -52,9 +53,9 @@ def writing(call: str, flags: int, paths: "Sequence[str]", view: "View") -> str:
     (path,) = paths
     if call in _REMOVES:
         return _around(path, view) or _mounted(path, view)
-    if call in _OPENS:
+    if call in OPENS:
         return _opening(flags, path, view)
-    if call in _MAKES or call in _LINKS:
+    if call in _MAKES:
         return "" if view.find(path) else _around(path, view)
     if not view.find(path):
         return "ENOENT"
@@ -73,7 +74,7 @@ def _opening(flags: int, path: str, view: "View") -> str:
 
 
 def _renaming(paths: "Sequence[str]", view: "View") -> str:
-    if len({view.mount(_parent(path)) for path in paths}) > 1:
+    if len({view.mount(parent(path)) for path in paths}) > 1:
         return "EXDEV"
     errors = [_around(path, view) or _mounted(path, view) for path in paths]
     return next(filter(None, errors), "")
@@ -81,15 +82,16 @@ def _renaming(paths: "Sequence[str]", view: "View") -> str:
 
 def _around(path: str, view: "View") -> str:
     """Why no name can come or go in the directory of this path."""
-    parent = _parent(path)
-    if view.find(parent) != "directory":
+    above = parent(path)
+    if view.find(above) != "directory":
         return "ENOENT"
-    return "EROFS" if view.locked(parent) else ""
+    return "EROFS" if view.locked(above) else ""
 
 
 def _mounted(path: str, view: "View") -> str:
     return "EBUSY" if view.mount(path) == path else ""
 
 
-def _parent(path: str) -> str:
+def parent(path: str) -> str:
+    """The directory in which an absolute path lies."""
     return path.rpartition("/")[0] or "/"

@@ -75,7 +75,7 @@ class Supervisor:
         self._calls: dict[int, tuple[str, str, tuple[tuple[int, int], ...], int]] = told["calls"]
         self._kinds: dict[str, str] = told["kinds"]
         self._mounts = {path for path, kind in self._kinds.items() if kind != "saved"}
-        self._parents = {_parent(path) for path in self._kinds}
+        self._parents = {outcome.parent(path) for path in self._kinds}
         self._roots: tuple[str, ...] = told["roots"]
         self._execs = {number for number, call in self._calls.items() if call[0][:4] == "exec"}
         self._leader = 0
@@ -114,7 +114,7 @@ class Supervisor:
         if wish == "connect":
             self._connect(pid, *arguments[1:3])
             return
-        opens = call.startswith(("open", "creat"))
+        opens = call in outcome.OPENS
         flags = self._flags(pid, call, arguments, flags_at)
         if opens and flags & outcome.WRITING:
             wish = "write"
@@ -186,13 +186,13 @@ class Supervisor:
     def _mount(self, path: str) -> str:
         """The path at which what holds this path is mounted."""
         while path not in self._mounts and path != "/":
-            path = _parent(path)
+            path = outcome.parent(path)
         return path
 
     def _shows(self, path: str) -> str:
         """What the box has at this path."""
         while path not in self._kinds and path != "/":
-            path = _parent(path)
+            path = outcome.parent(path)
         return self._kinds.get(path, "read")
 
     def _is_own(self, path: str) -> bool:
@@ -220,7 +220,7 @@ class Supervisor:
         if kind not in _HIDING:
             return
         error = outcome.reading(real, _View(pid, self._mount))
-        if error or (kind == "blank" and call.startswith("open")):
+        if error or (kind == "blank" and call in outcome.OPENS):
             self._tell("read", path, call, error)
 
     def _writing(
@@ -310,10 +310,6 @@ def _is_link(path: str) -> bool:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except OSError:
         return False
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
 
 
 def _within(path: str, directories: tuple[str, ...]) -> bool:
