@@ -1,10 +1,12 @@
 """What the supervisor of a box tells, beside what strace does, and that it holds nobody up."""
 
 import asyncio
+import contextlib
 import os
 import platform
 import re
 import signal
+import socket
 from itertools import pairwise
 
 import pytest
@@ -18,6 +20,7 @@ from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import Tree
 from vxwatch.sandbox import probe
 from vxwatch.sandbox.calls import CALLS, NUMBERS
+from vxwatch.sandbox.seccomp import notifying_program
 from vxwatch.sandbox.trace import Report
 
 pytestmark = [
@@ -233,9 +236,47 @@ def _supervisor(nursery: int, leader: int) -> int:
     return others().pop()
 
 
-def test_there_is_no_second_one_around_a_process() -> None:
-    from vxwatch.sandbox.seccomp import notifying_program
+@pytest.mark.parametrize("asks_first", [True, False])
+def test_hearing_outlives_a_killed_caller_and_ends_with_the_last(
+    asks_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not asks_first and notify.forgets(os.uname().release):
+        pytest.skip("this kernel would let it wait for ever")
+    monkeypatch.setattr(notify, "forgets", lambda _release: asks_first)
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _call_twice(theirs)
+        finally:
+            os._exit(0)
+    with ours, theirs:
+        _, (listener,), _, _ = socket.recv_fds(ours, 1, 1)
+    callers: list[int] = []
+    for caller, _, _ in notify.heard(listener):
+        if not callers:
+            os.kill(caller, signal.SIGKILL)
+        callers.append(caller)
+    os.close(listener)
+    os.waitpid(pid, 0)
+    assert len(callers) == 2
+    assert callers[1] == pid
 
+
+def _call_twice(channel: socket.socket) -> None:
+    """Call once in a child and then here, so that who has the channel hears of both."""
+    machine = platform.machine()
+    mkdirat = NUMBERS[machine]["mkdirat"]
+    listener = notify.install(notifying_program(machine, {mkdirat: None}), machine)
+    socket.send_fds(channel, [b"l"], [listener])
+    os.close(listener)
+    if child := os.fork():
+        os.waitpid(child, 0)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir("/", dir_fd=os.open(".", os.O_RDONLY))
+
+
+def test_there_is_no_second_one_around_a_process() -> None:
     machine = platform.machine()
     read, write = os.pipe()
     pid = os.fork()

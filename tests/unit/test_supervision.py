@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.harness.filters import ARCHES, verdict
 from vxwatch.process import outcome
+from vxwatch.process.notify import forgets
 from vxwatch.process.outcome import O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC, reading, writing
 from vxwatch.process.supervisor import leaves
 from vxwatch.sandbox.calls import EMPTY_PATHS, LOOKS, NUMBERS, table
@@ -121,6 +122,22 @@ def test_exactly_the_calls_of_the_table_are_heard_of(machine: str, looks: bool) 
 )
 def test_an_address_of_another_machine(address: list[int], far: bool) -> None:
     assert leaves(bytes(address)) is far
+
+
+@pytest.mark.parametrize(
+    ("release", "so"),
+    [
+        ("5.10.0-28-amd64", True),
+        ("6.10.14", True),
+        ("6.11.0-rc1", False),
+        ("6.18.44-x", False),
+        ("7.0", False),
+        ("6.x", True),
+        ("", True),
+    ],
+)
+def test_a_kernel_that_lets_it_wait_for_ever(release: str, so: bool) -> None:
+    assert forgets(release) is so
 
 
 def record(*fields: bytes) -> bytes:

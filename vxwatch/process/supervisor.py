@@ -11,6 +11,7 @@ import marshal
 import os
 import socket
 import stat
+import sys
 from collections.abc import Callable, Sequence
 
 from vxwatch.process import notify, outcome
@@ -33,6 +34,7 @@ _INTERNET = {socket.AF_INET: (4, 8), socket.AF_INET6: (8, 24)}
 _ELSEWHERE = ("/proc", "/dev", "/sys")
 _HIDING = frozenset({"mask", "blank", "desk"})
 _WRITABLE = frozenset({"write", "saved", "scratch"})
+_ENCODING = sys.getfilesystemencoding()
 _DOTS = frozenset({"", ".", ".."})
 
 JOB, LISTENER = b"j", b"l"
@@ -107,7 +109,7 @@ class Supervisor:
 
     def _hear(self, pid: int, number: int, arguments: list[int]) -> None:
         call, wish, names, flags_at = self._calls[number]
-        paths = [self._path(pid, arguments, where, what) for where, what in names]
+        paths = [self._path(pid, arguments, *at) for at in names]
         if not self._begun:
             self._begun = True
             self._write("begun")
@@ -120,12 +122,14 @@ class Supervisor:
             wish = "write"
         named = flags & (os.O_NOFOLLOW if opens else _AT_SYMLINK_NOFOLLOW)
         follow = not named and call not in _NAMED
-        if not all(paths):
+        if "" in paths:
             return
         if call in _TURNING:
             self._directories.clear()
-        if not all(self._is_granted(path, wish, follow=follow) for path in paths):
-            self._judge(pid, call, wish, flags, paths, follow=follow)
+        for path in paths:
+            if not self._is_granted(path, wish, follow):
+                self._judge(pid, call, wish, flags, paths, follow=follow)
+                return
 
     def _flags(self, pid: int, call: str, arguments: list[int], at: int) -> int:
         if call == "creat":
@@ -138,7 +142,10 @@ class Supervisor:
 
     def _path(self, pid: int, arguments: list[int], where: int, what: int) -> str:
         """The absolute path that a call names, as it was written; "" where there is none."""
-        name = os.fsdecode(self._memory.text(pid, arguments[what])) if arguments[what] else ""
+        address = arguments[what]
+        name = (
+            self._memory.text(pid, address).decode(_ENCODING, "surrogateescape") if address else ""
+        )
         if not name or name[0] == "/":
             return name
         directory = arguments[where] & 0xFFFFFFFF if where >= 0 else _AT_FDCWD
@@ -165,10 +172,10 @@ class Supervisor:
         kind = self._shows(real)
         return kind if kind in ("write", "read") else ""  # type: ignore[return-value]
 
-    def _is_granted(self, path: str, wish: str, *, follow: bool) -> bool:
+    def _is_granted(self, path: str, wish: str, follow: bool) -> bool:
         """Whether that can be said without a closer look, as of most that a task does."""
         directory, _, name = path.rpartition("/")
-        _, reach = self._directory(directory)
+        _, reach = self._directories.get(directory) or self._directory(directory)
         if reach == "own":
             return name not in _DOTS
         if not reach or (wish == "write" and reach == "read") or name in _DOTS:
