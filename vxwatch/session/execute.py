@@ -61,7 +61,7 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
     if report is None:
         return outcome
     remark(session, task, report)
-    if report.lost and outcome.code != TIMED_OUT:
+    if report.lost:
         outcome, _ = await _once(session, task, command)
     return with_report(outcome, report, task)
 
@@ -84,6 +84,8 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
             if end is None:
                 end = await stop(session, task, live.tree)
             report = await report_of(live, end)
+            if late and report is not None and report.lost:
+                report = None  # its tracer was stopped with it
     except LaunchError as error:
         failed = Outcome(task.id, "failed", error.code, detail=error.message, hint=error.hint)
         return failed, None
