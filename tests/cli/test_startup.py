@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -102,3 +103,28 @@ def test_a_run_that_runs_nothing_loads_no_event_loop(ws: Workspace, then: str) -
     assert "vxwatch.session.warm" in loaded
     assert loaded & (MACHINERY | SCREEN) == set()
     assert ws.holds("out/a", "0")
+
+
+@pytest.mark.parametrize(
+    ("first", "at_the_end"),
+    [
+        ("pass", ""),
+        (
+            "import threading; threading.Thread(target=threading.main_thread().join).start()",
+            "taken apart\n",
+        ),
+        ("sys.stdout = open('/dev/full', 'w')", "taken apart\n"),
+    ],
+    ids=["usual", "a thread goes on", "an output that takes nothing"],
+)
+def test_it_ends_without_taking_apart_what_it_loaded(
+    ws: Workspace, first: str, at_the_end: str
+) -> None:
+    code = (
+        "import atexit, os, sys; from vxwatch.cli import main\n"
+        "atexit.register(os.write, 1, b'taken apart\\n')\n"
+        f"{first}\nsys.argv = ['vx', '--version']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith(at_the_end)
+    assert ("taken apart" in done.stdout) == bool(at_the_end)
