@@ -200,6 +200,10 @@ class Cache:
         """Whether there is anywhere that outputs of the task belong."""
         return bool(self._of(task)[1].roots)
 
+    def declared(self, task: Task) -> Declared:
+        """Which paths are outputs of the task."""
+        return self._of(task)[1]
+
     def expire(self, task: Task) -> None:
         """The task is about to run over what it made before: nothing is known of that any more."""
         self._forget(task)
