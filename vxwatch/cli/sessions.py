@@ -12,7 +12,7 @@ from typing import Any, Literal
 from vxwatch.cache.loaded import keep
 from vxwatch.cache.standing import Command
 from vxwatch.cli.directory import given_place, working_directory
-from vxwatch.cli.nothing import say
+from vxwatch.cli.nothing import UNTOLD, say
 from vxwatch.cli.signals import Early, Interrupted, answer
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
@@ -65,6 +65,8 @@ def _begin(
     if any(given.get(option) for option in ("summarize", "profile", "report")):
         return _reported(plan, options, given, heeded, early)
     with closing(Knowledge(plan, options, os.environ, listing)) as known:
+        for text, hint in UNTOLD:
+            known.tell(text, hint)
         code = _nothing_to_do(plan, options, known) if options.verb == "run" else None
         if code is not None:
             return code
@@ -151,8 +153,7 @@ def _nothing_to_do(plan: Plan, options: Options, known: Knowledge) -> int | None
     text = counts(outcomes)
     if not say(text, time.monotonic() - begun):
         return None
-    if fresh:
-        warm.prove(Command(sys.argv[1:], options.directory, os.environ), text)
+    warm.prove(Command(sys.argv[1:], options.directory, os.environ), text if fresh else "")
     return 0
 
 
