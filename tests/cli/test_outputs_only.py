@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.workspace import Workspace
 
+OF_GIT = {"subprocess", "vxwatch.workspace.git"}
 LONG_WAY = {"vxwatch.session.planning", "vxwatch.workspace.discover", "vxwatch.session.knowledge"}
 
 
@@ -67,7 +68,7 @@ def remove(ws: Workspace) -> None:
 def test_outputs_come_back_with_no_config_read_as_often_as_they_go(kept: Workspace) -> None:
     for _ in range(3):
         remove(kept)
-        assert not LONG_WAY & loaded(kept)
+        assert not (LONG_WAY | OF_GIT) & loaded(kept)
         assert kept.read("out/b") == "a"
     assert kept.runs("t") == 1
     assert told(kept) == "1 fresh"
@@ -176,3 +177,10 @@ def test_it_is_a_run_like_any_other_afterwards(kept: Workspace) -> None:
     short = story()
     shutil.rmtree(kept.file(".vx/cache/standing"))
     assert story() == short
+
+
+def test_beside_outputs_that_git_tracks_restoring_takes_the_long_way(kept: Workspace) -> None:
+    kept.git("add", "-f", "out/b")
+    prove(kept)
+    remove(kept)
+    assert loaded(kept) >= LONG_WAY

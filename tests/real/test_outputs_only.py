@@ -14,7 +14,7 @@ from vxwatch.cache.log import Log
 from vxwatch.cache.reuse import Cache
 from vxwatch.cache.store import Store
 from vxwatch.events import Outcome
-from vxwatch.model import Globs, Project, Task
+from vxwatch.model import Globs, Project, Task, Workspace
 from vxwatch.session.outputs_only import describe, restored, surroundings
 
 FAR = 10**10
@@ -34,6 +34,10 @@ def root(tmp_path: Path) -> str:
 def cache(root: str) -> Iterator[Cache]:
     with closing(Cache(root, PROJECTS, lambda: Store(f"{root}/cache"), print)) as cache:
         yield cache
+
+
+def whole(root: str) -> Workspace:
+    return Workspace(root, PROJECTS, None, ())
 
 
 def tasks(*outputs: str) -> list[Task]:
@@ -87,7 +91,7 @@ def test_outputs_that_keys_go_by_are_not_to_be_restored_so(root: str, cache: Cac
     assert places is not None
 
     def told(*paths: str) -> bool:
-        return bool(describe(places, paths, {some[0]: "k"}, PROJECTS.values(), cache, "vx run t"))
+        return bool(describe(whole(root), places, paths, {some[0]: "k"}, cache, "vx run t"))
 
     assert told("", "a", "a/src", "a/one.txt", f"{root}/a/out", "a/output")
     assert not told("", "a", "a/out")
@@ -104,7 +108,7 @@ def test_what_another_vx_described_is_not_believed(root: str, cache: Cache) -> N
         assert cache.keep(made, some, "k", Log(), 0.0)
     places = surroundings(root, [some], cache, time.time_ns() + FAR)
     assert places is not None
-    described = describe(places, ["a"], {some: "k"}, PROJECTS.values(), cache, "vx run t")
+    described = describe(whole(root), places, ["a"], {some: "k"}, cache, "vx run t")
     for _ in range(2):
         os.unlink(f"{root}/a/out/x")
         assert restored(root, described.replace(__version__, "0.0.0"), print) is None

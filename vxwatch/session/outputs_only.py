@@ -18,6 +18,7 @@ from vxwatch.cache.key import SCHEMA
 from vxwatch.cache.reuse import Cache
 from vxwatch.cache.standing import look
 from vxwatch.cache.store import Store
+from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.events import Outcome
 from vxwatch.graph.places import upward
 from vxwatch.model import Globs, Project, Task
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from vxwatch.cache.trouble import Notice
-    from vxwatch.model import TaskId
+    from vxwatch.model import TaskId, Workspace
 
 _MADE_BY = f"{__version__} {SCHEMA}"
 _INODE, _MODE = 3, 4  # of a stamp
@@ -85,26 +86,29 @@ def surroundings(
 
 
 def describe(
+    workspace: "Workspace",
     places: "Sequence[Around]",
     paths: "Collection[str]",
     tasks: "Mapping[Task, str]",
-    projects: "Iterable[Project]",
     cache: Cache,
     command: str,
 ) -> str:
     """What `restored` needs, for tasks with these keys; "" where it cannot restore them.
 
-    That is where outputs are among the `paths` that all keys go by, or lie where none of these is.
+    That is where outputs are among the `paths` that all keys go by, lie where none of these is, or are
+    tracked by git, whose index is one of those.
     """
     outputs = {f"{one.directory}/{name}".strip("/") for one in places for name in one.outputs}
     if any(not outputs.isdisjoint(upward(path)) for path in paths):
         return ""
     if cache.store is None or not all(one.directory in paths for one in places):
         return ""
+    if TrackedFiles(workspace.root).below(outputs):
+        return ""
     return json.dumps(
         (
             *(_MADE_BY, cache.store.directory, cache.store.to_read, command),
-            [(project.name, project.dir) for project in projects],
+            [(project.name, project.dir) for project in workspace.projects.values()],
             [(task.project, task.name, task.outputs, key) for task, key in tasks.items()],
             places,
         )
@@ -128,6 +132,7 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
         keys[tasks[-1].id] = key
     owners = {name: Project(name, place, None, None, (), {}) for name, place in projects}
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
+        cache.track_nothing()
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]
         ended = restore_all(rest, keys, cache, root, command, whatever_it_takes) if rest else None
     if ended is None:

@@ -153,5 +153,4 @@ class Warm:
         if not self._plan.broad:
             return ""
         keys = {task: self._known.keys.key(task.id) for task in self._kept}
-        projects = self._plan.workspace.projects.values()
-        return describe(places, paths, keys, projects, cache, self._options.command)
+        return describe(self._plan.workspace, places, paths, keys, cache, self._options.command)
