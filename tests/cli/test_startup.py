@@ -128,3 +128,24 @@ def test_it_ends_without_taking_apart_what_it_loaded(
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.endswith(at_the_end)
     assert ("taken apart" in done.stdout) == bool(at_the_end)
+
+
+def test_the_nursery_comes_up_while_the_event_loop_loads(ws: Workspace) -> None:
+    ws.task("build", "true")
+    watched = (
+        "import os\nclass Look:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'asyncio':\n"
+        "            print(*open(f'/proc/thread-self/children').read().split(), flush=True)\n"
+        "sys.meta_path.insert(0, Look())"
+    )
+    done = ws.in_python("run", "build", first=watched)
+    assert len(done.stdout.splitlines()[0].split()) == 1
+
+
+def test_nor_is_there_one_where_nothing_runs(ws: Workspace) -> None:
+    ws.write("src/a", "0")
+    ws.task("build", "mkdir -p out; cp src/a out", inputs=["src/**"], outputs=["out/**"])
+    assert "1 ran" in ws.in_python("run", "build").stdout
+    done = ws.in_python("run", "build", then="print('vxwatch.process.ahead' in sys.modules)")
+    assert done.stdout.splitlines()[-1] == "False"

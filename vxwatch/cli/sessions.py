@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import Any, Literal
 
 from vxwatch.cache.loaded import keep
@@ -70,10 +70,20 @@ def _begin(
         code = _nothing_to_do(plan, options, known) if options.verb == "run" else None
         if code is not None:
             return code
-        _get_ready()
-        from vxwatch.cli.live import live
+        with _nursery_ahead(plan):
+            _get_ready()
+            from vxwatch.cli.live import live
 
-        return live(plan, options, known, heeded, early)
+            return live(plan, options, known, heeded, early)
+
+
+def _nursery_ahead(plan: Plan) -> AbstractContextManager[None]:
+    """Have the nursery's process come up while the rest loads, unless a task is to get the terminal."""
+    if any(plan.workspace.task(task).interactive for task in plan.graph.order):
+        return nullcontext()
+    from vxwatch.process.ahead import started
+
+    return started()
 
 
 def _get_ready() -> None:
@@ -118,11 +128,11 @@ def _reported(
     """A run about which something is written at its end; it goes the long way in any case."""
     from vxwatch.cli import reports
 
-    _get_ready()
-    from vxwatch.cli.live import live
+    with _nursery_ahead(plan), closing(Knowledge(plan, options, os.environ)) as known:
+        _get_ready()
+        from vxwatch.cli.live import live
 
-    record = reports.record(given)
-    with closing(Knowledge(plan, options, os.environ)) as known:
+        record = reports.record(given)
         code = live(plan, options, known, heeded, early, record)
     return reports.write(record, plan, options, given, code)
 
