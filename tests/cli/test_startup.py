@@ -10,6 +10,11 @@ import pytest
 from tests.harness.running import VX
 from tests.harness.workspace import Workspace
 
+NEVER_FOR_A_RUN = {
+    *("rich", "watchfiles", "psutil", "anyio", "yaml", "click", "_ssl"),
+    *("inspect", "dis", "ast"),
+}
+
 
 def _loaded(ws: Workspace, *words: str) -> set[str]:
     """The top-level packages and modules that `vx WORDS` imports."""
@@ -43,7 +48,7 @@ def test_a_run_loads_no_watcher_and_no_screen(ws: Workspace) -> None:
     ws.task("build", "true", inputs=["src/**"])
     loaded = _loaded(ws, "run", "build")
     assert "asyncio" in loaded
-    assert loaded & {"rich", "watchfiles", "psutil", "anyio", "yaml", "click", "_ssl"} == set()
+    assert loaded & NEVER_FOR_A_RUN == set()
 
 
 def test_a_run_without_a_sandbox_loads_none(ws: Workspace) -> None:
@@ -149,3 +154,22 @@ def test_nor_is_there_one_where_nothing_runs(ws: Workspace) -> None:
     assert "1 ran" in ws.in_python("run", "build").stdout
     done = ws.in_python("run", "build", then="print('vxwatch.process.ahead' in sys.modules)")
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_what_asyncio_was_loaded_without_is_there_once_it_is_used() -> None:
+    code = """
+import sys
+from vxwatch.cli import eventloop
+eventloop.load()
+import asyncio, ssl, inspect
+assert ssl.create_default_context and inspect.isfunction(eventloop.load)
+async def nothing(): pass
+assert asyncio.iscoroutinefunction(nothing) and not asyncio.iscoroutinefunction(len)
+async def debugged():
+    asyncio.get_running_loop().set_debug(True)
+    task = asyncio.create_task(nothing())
+    assert "nothing" in repr(task)
+    await task
+asyncio.run(debugged())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

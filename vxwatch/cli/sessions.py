@@ -88,12 +88,9 @@ def _nursery_ahead(plan: Plan) -> AbstractContextManager[None]:
 
 def _get_ready() -> None:
     """Load what a session that may run something is made of, and collect garbage from then on."""
-    # It loads ssl if it can: nothing here uses that, and it takes as long as the rest of it.
-    if "ssl" not in sys.modules:
-        sys.modules["ssl"] = None  # type: ignore[assignment]
-        import asyncio  # noqa: F401
+    from vxwatch.cli import eventloop
 
-        del sys.modules["ssl"]
+    eventloop.load()
     import vxwatch.cli.live  # noqa: F401
 
     gc.freeze()
