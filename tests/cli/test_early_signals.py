@@ -26,6 +26,7 @@ main()
 """
 
 
+_MODULES = ("vxwatch.cli.sessions", "vxwatch.process.ahead", "asyncio", "vxwatch.session.session")
 _DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP")
 
 
@@ -46,7 +47,7 @@ def _signalled(ws: Workspace, module: str, number: int, *words: str) -> tuple[in
 
 @pytest.mark.parametrize(
     ("module", "options"),
-    [("click", ["--concurrency=1"]), *((m, []) for m in ("vxwatch.cli.sessions", "asyncio"))],
+    [("click", ["--concurrency=1"]), *((m, []) for m in _MODULES)],
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("verb", ["run", "watch"])
@@ -56,6 +57,7 @@ def test_a_signal_while_modules_load(
     ws.task("work", "true")
     code = 0 if verb == "watch" else 128 + number
     assert _signalled(ws, module, number, verb, "work", *options) == (code, "")
+    ws.nothing_left()
 
 
 @pytest.mark.parametrize("module", ["click", "vxwatch.cli.reading", "vxwatch.config.load"])

@@ -3,11 +3,17 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from tests.harness.running import VX
 from tests.harness.workspace import Workspace
+
+NEVER_FOR_A_RUN = {
+    *("rich", "watchfiles", "psutil", "anyio", "yaml", "click", "_ssl"),
+    *("inspect", "dis", "ast"),
+}
 
 
 def _loaded(ws: Workspace, *words: str) -> set[str]:
@@ -42,7 +48,7 @@ def test_a_run_loads_no_watcher_and_no_screen(ws: Workspace) -> None:
     ws.task("build", "true", inputs=["src/**"])
     loaded = _loaded(ws, "run", "build")
     assert "asyncio" in loaded
-    assert loaded & {"rich", "watchfiles", "psutil", "anyio", "yaml", "click", "_ssl"} == set()
+    assert loaded & NEVER_FOR_A_RUN == set()
 
 
 def test_a_run_without_a_sandbox_loads_none(ws: Workspace) -> None:
@@ -102,3 +108,68 @@ def test_a_run_that_runs_nothing_loads_no_event_loop(ws: Workspace, then: str) -
     assert "vxwatch.session.warm" in loaded
     assert loaded & (MACHINERY | SCREEN) == set()
     assert ws.holds("out/a", "0")
+
+
+@pytest.mark.parametrize(
+    ("first", "at_the_end"),
+    [
+        ("pass", ""),
+        (
+            "import threading; threading.Thread(target=threading.main_thread().join).start()",
+            "taken apart\n",
+        ),
+        ("sys.stdout = open('/dev/full', 'w')", "taken apart\n"),
+    ],
+    ids=["usual", "a thread goes on", "an output that takes nothing"],
+)
+def test_it_ends_without_taking_apart_what_it_loaded(
+    ws: Workspace, first: str, at_the_end: str
+) -> None:
+    code = (
+        "import atexit, os, sys; from vxwatch.cli import main\n"
+        "atexit.register(os.write, 1, b'taken apart\\n')\n"
+        f"{first}\nsys.argv = ['vx', '--version']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith(at_the_end)
+    assert ("taken apart" in done.stdout) == bool(at_the_end)
+
+
+def test_the_nursery_comes_up_while_the_event_loop_loads(ws: Workspace) -> None:
+    ws.task("build", "true")
+    watched = (
+        "import os\nclass Look:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'asyncio':\n"
+        "            print(*open(f'/proc/thread-self/children').read().split(), flush=True)\n"
+        "sys.meta_path.insert(0, Look())"
+    )
+    done = ws.in_python("run", "build", first=watched)
+    assert len(done.stdout.splitlines()[0].split()) == 1
+
+
+def test_nor_is_there_one_where_nothing_runs(ws: Workspace) -> None:
+    ws.write("src/a", "0")
+    ws.task("build", "mkdir -p out; cp src/a out", inputs=["src/**"], outputs=["out/**"])
+    assert "1 ran" in ws.in_python("run", "build").stdout
+    done = ws.in_python("run", "build", then="print('vxwatch.process.ahead' in sys.modules)")
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_what_asyncio_was_loaded_without_is_there_once_it_is_used() -> None:
+    code = """
+import sys
+from vxwatch.cli import eventloop
+eventloop.load()
+import asyncio, ssl, inspect
+assert ssl.create_default_context and inspect.isfunction(eventloop.load)
+async def nothing(): pass
+assert asyncio.iscoroutinefunction(nothing) and not asyncio.iscoroutinefunction(len)
+async def debugged():
+    asyncio.get_running_loop().set_debug(True)
+    task = asyncio.create_task(nothing())
+    assert "nothing" in repr(task)
+    await task
+asyncio.run(debugged())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

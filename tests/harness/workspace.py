@@ -193,8 +193,8 @@ class Workspace:
     ) -> subprocess.CompletedProcess[str]:
         """Run vx in a Python that does something more before and after it, and wait for its end."""
         code = (
-            f"import sys; {first}\nfrom vxwatch.cli import main; sys.argv = {['vx', *words]}\n"
-            f"try: main()\nfinally: {then}\n"
+            f"import sys; {first}\nfrom vxwatch import cli; sys.argv = {['vx', *words]}\n"
+            f"cli._leave = sys.exit\ntry: cli.main()\nfinally: {then}\n"
         )
         return subprocess.run(
             [sys.executable, "-c", code],

@@ -275,10 +275,10 @@ except NurseryLostError:
 # A nursery that is killed in the moment in which it would take this step.
 _DYING = """
 import asyncio, sys
-from vxwatch.process import helper
+from vxwatch.process import ahead
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import NurseryLostError
-helper._START = (
+ahead._START = (
     "import os, signal, sys; sys.path.append(sys.argv[2]);"
     "from vxwatch.process import kin, nursery_main; from vxwatch.process.nursery_main import main, Nursery;"
     "{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL); main(int(sys.argv[1]))"

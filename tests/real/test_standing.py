@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from vxwatch.cache.proof import MOST, prove
-from vxwatch.cache.standing import BLOCK, PLACE, Command
+from tests.harness.waiting import wait_for
+from vxwatch.cache.content import older
+from vxwatch.cache.proof import MOST, Evidence, prove
+from vxwatch.cache.standing import BLOCK, PLACE, Command, look
 
 WORDS = ("run", "build")
 FILES = ("p/src/a.txt", "p/src", "p", "", "p/missing.env")
@@ -30,7 +32,7 @@ def proven(root: str, since: int | None = None, words: tuple[str, ...] = WORDS) 
     """Whether the command could be proven; by default nothing moved for long."""
     long_ago = time.time_ns() + 10**10 if since is None else since
     command = Command(words, f"{root}/p", ENVIRON)
-    return prove(command, root, "2 fresh", names=["MODE", "UNSET"], paths=FILES, since=long_ago)
+    return prove(command, root, Evidence(["MODE", "UNSET"], FILES, long_ago), "2 fresh")
 
 
 def stands(
@@ -40,9 +42,14 @@ def stands(
     environ: dict[str, str] = {},  # noqa: B006 - only read
 ) -> bool:
     """Whether the proof holds for this call."""
-    text = Command(words, f"{root}/{at}", ENVIRON | environ).standing()
-    assert text in (None, "2 fresh")
-    return text is not None
+    return said(Command(words, f"{root}/{at}", ENVIRON | environ)) is not None
+
+
+def said(command: Command) -> str | None:
+    """What the check answers, which is nothing but what was proven."""
+    proven = command.standing()
+    assert proven is None or (proven.text, proven.again) in (("2 fresh", ""), ("", "again"))
+    return None if proven is None else proven.text or proven.again
 
 
 def test_it_holds_while_nothing_moves(root: str) -> None:
@@ -52,8 +59,8 @@ def test_it_holds_while_nothing_moves(root: str) -> None:
 
 def test_it_holds_without_variables_that_count(root: str) -> None:
     command = Command(WORDS, root, ENVIRON)
-    assert prove(command, root, "1 fresh", names=[], paths=FILES, since=time.time_ns() + 10**10)
-    assert command.standing() == "1 fresh"
+    assert prove(command, root, Evidence([], FILES, time.time_ns() + 10**10), "2 fresh")
+    assert said(command) == "2 fresh"
 
 
 @pytest.mark.parametrize(
@@ -120,23 +127,52 @@ def test_each_of_many_files_counts_and_a_record_cut_between_blocks_proves_nothin
             pass
     command = Command(WORDS, root, ENVIRON)
     later = time.time_ns() + 10**10
-    assert prove(command, root, "2 fresh", names=[], paths=names, since=later)
+    assert prove(command, root, Evidence([], names, later), "2 fresh")
     place = f"{root}/{PLACE}/{command.name}"
     with open(place, "rb") as file:
         whole = file.read()
     parts = whole.split(b"\0")
     for blocks in range(3):
         with open(place, "wb") as file:
-            file.write(b"\0".join(parts[: 4 + blocks * (1 + BLOCK)]))
-        assert command.standing() is None
+            file.write(b"\0".join(parts[: 6 + blocks * (1 + BLOCK)]))
+        assert said(command) is None
     with open(place, "wb") as file:
         file.write(whole)
     for name in (names[0], names[BLOCK], names[-1]):
-        assert command.standing() == "2 fresh"
+        assert said(command) == "2 fresh"
         os.chmod(f"{root}/{name}", 0o600)
-        assert command.standing() is None
+        assert said(command) is None
         os.chmod(f"{root}/{name}", 0o644)
-        assert prove(command, root, "2 fresh", names=[], paths=names, since=later)
+        assert prove(command, root, Evidence([], names, later), "2 fresh")
+
+
+def test_where_only_outputs_moved_it_says_so_and_where_anything_else_did_nothing(root: str) -> None:
+    command = Command(WORDS, root, ENVIRON)
+    later = Evidence([], FILES, time.time_ns() + 10**10, ["p", "p/src"])
+    assert prove(command, root, later, "2 fresh", "again")
+    assert said(command) == "2 fresh"
+    Path(root, "p/new").touch()
+    assert said(command) == "again"
+    Path(root, "p/src/a.txt").write_text("two")
+    assert said(command) is None
+
+
+def test_outputs_that_moved_just_now_prove_the_rest(root: str) -> None:
+    command = Command(WORDS, root, ENVIRON)
+    wait_for(lambda: older(look(f"{root}/p/src/a.txt") or (0,) * 5, time.time_ns()), "a tick")
+    Path(root, "p/src/new").touch()
+    evidence = Evidence([], ["p/src/a.txt", "p/src"], time.time_ns(), ["p/src"])
+    assert not prove(command, root, evidence, "2 fresh")
+    assert prove(command, root, evidence, "2 fresh", "again")
+    assert said(command) == "again"
+
+
+def test_what_was_done_is_not_to_be_said_again(root: str) -> None:
+    command = Command(WORDS, root, ENVIRON)
+    later = Evidence([], FILES, time.time_ns() + 10**10, ["p"])
+    assert not prove(command, root, later, "")
+    assert prove(command, root, later, "", "again")
+    assert said(command) == "again"
 
 
 def test_the_oldest_proofs_go_first(root: str) -> None:

@@ -60,7 +60,7 @@ class Cache:
         self._root = root
         self._say = Teller(notice)
         self._clock = clock
-        self._tracked = TrackedFiles(root)
+        self._tracked: TrackedFiles | None = TrackedFiles(root)
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._entries: dict[str, Entry] = {}
@@ -199,6 +199,14 @@ class Cache:
     def has_places(self, task: Task) -> bool:
         """Whether there is anywhere that outputs of the task belong."""
         return bool(self._of(task)[1].roots)
+
+    def declared(self, task: Task) -> Declared:
+        """Which paths are outputs of the task."""
+        return self._of(task)[1]
+
+    def track_nothing(self) -> None:
+        """The caller knows that git tracks no output, and spares asking it."""
+        self._tracked = None
 
     def expire(self, task: Task) -> None:
         """The task is about to run over what it made before: nothing is known of that any more."""
@@ -374,7 +382,7 @@ class Cache:
 
     def _below(self, places: Sequence[str]) -> Sequence[str]:
         with self._lock:
-            return self._tracked.below(places)
+            return () if self._tracked is None else self._tracked.below(places)
 
     def _name_tracked(self, task: Task, paths: Sequence[str]) -> None:
         if paths:

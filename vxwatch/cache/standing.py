@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PLACE = ".vx/cache/standing"
 """Where the proofs lie, below the root of the workspace."""
 
-FORMAT = "standing 2"
-_HEAD = 4
+FORMAT = "standing 3"
+_HEAD = 6
 BLOCK = 128
 """Paths that are proven together: where one moved, what comes after them need not be looked at."""
 _COUNTS = ("VX_", "GIT_")
@@ -39,7 +39,7 @@ class Command:
         self._directory = directory
         self._environ = environ
 
-    def standing(self) -> str | None:
+    def standing(self) -> "Standing | None":
         """What was proven of this command, None where there is no proof that still holds."""
         for root in _upward(self._directory):
             try:
@@ -50,24 +50,49 @@ class Command:
             return self._verdict(os.fsdecode(content).split("\0"), root)
         return None
 
-    def _verdict(self, parts: "Sequence[str]", root: str) -> str | None:
+    def _verdict(self, parts: "Sequence[str]", root: str) -> "Standing | None":
         if len(parts) < _HEAD or parts[0] != FORMAT:
             return None
-        _, head, text, names, *rest = parts
-        if self.head(text, names.split("\n"), len(rest)) != head:
+        _, head, text, names, again, moving, *rest = parts
+        if self.head((text, again, moving), names.split("\n"), len(rest)) != head:
             return None
-        for first in range(0, len(rest), 1 + BLOCK):
-            expected, *paths = rest[first : first + 1 + BLOCK]
-            if digest((path, look(f"{root}/{path}")) for path in paths) != expected:
-                return None
-        return text
+        at = int(moving)
+        if not _stand(root, rest[:at]):
+            return None
+        if text and _stand(root, rest[at:]):
+            return Standing(root, text, "")
+        return Standing(root, "", again) if again else None
 
-    def head(self, text: str, names: "Sequence[str]", parts: int) -> str:
+    def head(self, said: "Sequence[str]", names: "Sequence[str]", parts: int) -> str:
         """A hash of the variables that count, these names among them, and of what else a proof is."""
         counts = {n for n in self._environ if n.startswith(_COUNTS)} | _COUNT_TOO | {*names}
         values = [(name, self._environ.get(name)) for name in sorted(counts) if name]
-        whole = repr((text, names, parts, values))
+        whole = repr((said, names, parts, values))
         return xxh3_128_hexdigest(whole.encode("utf-8", "surrogateescape"))
+
+
+class Standing:
+    """What is proven of the workspace at `root`.
+
+    `text` is what to say where there is nothing to do. It is "" where only outputs may have moved:
+    then `again` says how to restore them.
+    """
+
+    __slots__ = ("again", "root", "text")
+
+    def __init__(self, root: str, text: str, again: str) -> None:
+        self.root = root
+        self.text = text
+        self.again = again
+
+
+def _stand(root: str, blocks: "Sequence[str]") -> bool:
+    """Whether nothing moved of the paths in these blocks."""
+    for first in range(0, len(blocks), 1 + BLOCK):
+        expected, *paths = blocks[first : first + 1 + BLOCK]
+        if digest((path, look(f"{root}/{path}")) for path in paths) != expected:
+            return False
+    return True
 
 
 def digest(stamps: "Iterable[tuple[str, Stamp | None]]") -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from itertools import islice
 
 from vxwatch.graph.places import upward
-from vxwatch.workspace.git import Git
 from vxwatch.workspace.gitplace import git_directory
 
 Stamp = tuple[int, int, int] | None
@@ -56,6 +55,8 @@ class TrackedFiles:
         stamp = index_stamp(full)
         known = self._known.get(repository)
         if known is None or known[0] != stamp:
+            from vxwatch.workspace.git import Git  # noqa: PLC0415 - what only restores asks nothing
+
             files = Git(full, self._root).tracked([""])
             prefix = f"{repository}/" if repository else ""
             known = stamp, sorted(prefix + path for path in files)

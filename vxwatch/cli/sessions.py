@@ -6,13 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import Any, Literal
 
 from vxwatch.cache.loaded import keep
 from vxwatch.cache.standing import Command
 from vxwatch.cli.directory import given_place, working_directory
-from vxwatch.cli.nothing import say
+from vxwatch.cli.nothing import UNTOLD, say
 from vxwatch.cli.signals import Early, Interrupted, answer
 from vxwatch.config.concurrency import tasks_at_once
 from vxwatch.durations import parse_duration
@@ -65,23 +65,32 @@ def _begin(
     if any(given.get(option) for option in ("summarize", "profile", "report")):
         return _reported(plan, options, given, heeded, early)
     with closing(Knowledge(plan, options, os.environ, listing)) as known:
+        for text, hint in UNTOLD:
+            known.tell(text, hint)
         code = _nothing_to_do(plan, options, known) if options.verb == "run" else None
         if code is not None:
             return code
-        _get_ready()
-        from vxwatch.cli.live import live
+        with _nursery_ahead(plan):
+            _get_ready()
+            from vxwatch.cli.live import live
 
-        return live(plan, options, known, heeded, early)
+            return live(plan, options, known, heeded, early)
+
+
+def _nursery_ahead(plan: Plan) -> AbstractContextManager[None]:
+    """Have the nursery's process come up while the rest loads, unless a task is to get the terminal."""
+    if any(plan.workspace.task(task).interactive for task in plan.graph.order):
+        return nullcontext()
+    from vxwatch.process.ahead import started
+
+    return started()
 
 
 def _get_ready() -> None:
     """Load what a session that may run something is made of, and collect garbage from then on."""
-    # It loads ssl if it can: nothing here uses that, and it takes as long as the rest of it.
-    if "ssl" not in sys.modules:
-        sys.modules["ssl"] = None  # type: ignore[assignment]
-        import asyncio  # noqa: F401
+    from vxwatch.cli import eventloop
 
-        del sys.modules["ssl"]
+    eventloop.load()
     import vxwatch.cli.live  # noqa: F401
 
     gc.freeze()
@@ -116,11 +125,11 @@ def _reported(
     """A run about which something is written at its end; it goes the long way in any case."""
     from vxwatch.cli import reports
 
-    _get_ready()
-    from vxwatch.cli.live import live
+    with _nursery_ahead(plan), closing(Knowledge(plan, options, os.environ)) as known:
+        _get_ready()
+        from vxwatch.cli.live import live
 
-    record = reports.record(given)
-    with closing(Knowledge(plan, options, os.environ)) as known:
+        record = reports.record(given)
         code = live(plan, options, known, heeded, early, record)
     return reports.write(record, plan, options, given, code)
 
@@ -151,8 +160,7 @@ def _nothing_to_do(plan: Plan, options: Options, known: Knowledge) -> int | None
     text = counts(outcomes)
     if not say(text, time.monotonic() - begun):
         return None
-    if fresh:
-        warm.prove(Command(sys.argv[1:], options.directory, os.environ), text)
+    warm.prove(Command(sys.argv[1:], options.directory, os.environ), text if fresh else "")
     return 0
 
 

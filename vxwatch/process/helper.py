@@ -1,4 +1,4 @@
-"""The nursery's process as vx has it: started, kept running, and ended.
+"""The nursery's process as vx has it: kept running, and ended.
 
 Whoever stops it (SIGSTOP) stops nothing: vx, its parent, hears of that and lets it go on at once.
 """
@@ -7,40 +7,39 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from vxwatch.errors import UserError
-from vxwatch.process import kin
 from vxwatch.process.remedies import remedy
 
-_START = "import sys; sys.path.append(sys.argv[2]); from vxwatch.process.nursery_main import main; main(int(sys.argv[1]))"
+if TYPE_CHECKING:
+    import subprocess
+
 _DIE = 8.0  # seconds for SIGKILL to work
 
 
 class HelperProcess:
-    """Started with the descriptor of its end of the pair; `ended` is set when it has ended.
+    """Started by others; `ended` is set when it has ended.
 
-    Without a session of its own it leaves our group only: it can start what is to use our terminal.
     `on_end` is called then, with its exit code. `close` must be called at last.
     """
 
-    def __init__(
-        self, link: int, on_end: Callable[[int], None], *, own_session: bool = True
-    ) -> None:
-        """Raises `UserError` when the system refuses a process."""
+    def __init__(self, process: "subprocess.Popen[bytes]", on_end: Callable[[int], None]) -> None:
+        """Raises `UserError` when the system refuses to tell of its end; it is gone then."""
         self.ended = asyncio.Event()
         self._on_end = on_end
+        self._process = process
         self._pidfd = -1
         with contextlib.ExitStack() as watch:
             watch.enter_context(_told_of_children(self._resume_if_stopped))
             try:
-                self._process = _start(link, own_session=own_session)
-                self._pidfd = _descriptor_of(self._process)
+                self._pidfd = _descriptor_of(process)
             except OSError as error:
                 raise no_process(error) from error
+            self._resume_if_stopped()  # nobody was told of that until now
             asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
             self._watch = watch.pop_all()
 
@@ -100,21 +99,6 @@ def stuck(pid: int) -> UserError:
     )
 
 
-def _start(link: int, *, own_session: bool) -> "subprocess.Popen[bytes]":
-    # Isolated, so that nothing on a path of the user's is imported; without VX_TREE, so
-    # that the vx of an outer task may end this one and leave the sweep to its nursery.
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _START, str(link), _home()],
-        pass_fds=(link,),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env={name: value for name, value in os.environ.items() if name != kin.MARK},
-        cwd="/",
-        start_new_session=own_session,
-        process_group=None if own_session else 0,
-    )
-
-
 def _descriptor_of(process: "subprocess.Popen[bytes]") -> int:
     try:
         return os.pidfd_open(process.pid)
@@ -160,8 +144,3 @@ def _told_of_children(call: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
-
-
-def _home() -> str:
-    """The directory that holds this package."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from vxwatch.errors import UserError
-from vxwatch.process import kin
+from vxwatch.process import ahead, kin
 from vxwatch.process.helper import HelperProcess, no_process
 from vxwatch.process.launching import (
     INFO_FD,
@@ -266,19 +266,16 @@ class Nursery:
     # The nursery process
 
     def _start(self) -> None:
-        kin.become_subreaper()
-        self._before = frozenset(kin.children_of(os.getpid()))
         try:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            begun = ahead.begin(own_session=self._terminal is None)
         except OSError as error:
             raise no_process(error) from error
-        with contextlib.ExitStack() as kept, theirs:
-            kept.enter_context(ours)
-            self._helper = HelperProcess(
-                theirs.fileno(), self._on_end, own_session=self._terminal is None
-            )
+        self._before = begun.before
+        with contextlib.ExitStack() as kept:
+            kept.enter_context(begun.pair)
+            self._helper = HelperProcess(begun.process, self._on_end)
             kept.pop_all()
-        self._link = Link(ours, self._hear, self._helper)
+        self._link = Link(begun.pair, self._hear, self._helper)
 
     def _hear(self, verb: str, number: int, *rest: object) -> None:
         if relay := self._relays.get(number):

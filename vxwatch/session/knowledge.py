@@ -110,7 +110,7 @@ class Knowledge:
                 workspace.root,
                 workspace.projects,
                 lambda: Store(place, to_read=to_read),
-                self._tell,
+                self.tell,
             )
         return self._cache
 
@@ -126,9 +126,10 @@ class Knowledge:
             listener(text, hint)
         self._untold.clear()
 
-    def _tell(self, text: str, hint: str) -> None:
+    def tell(self, text: str, hint: str) -> None:
+        """Tell what the cache has to say to the listener, or to the one that comes, once."""
         if self._listener is None:
-            self._untold.append((text, hint))
+            self._untold += () if (text, hint) in self._untold else ((text, hint),)
         else:
             self._listener(text, hint)
 

@@ -14,13 +14,11 @@ from vxwatch.cache.locks import Held, TaskLocks
 from vxwatch.cache.reuse import Cache
 from vxwatch.events import Outcome
 from vxwatch.process.twin import Twin, pays
-from vxwatch.workspace.home import has_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vxwatch.model import Task, TaskId
-    from vxwatch.session.knowledge import Knowledge
 
 
 _RESTORE = 1e-3
@@ -28,36 +26,35 @@ _RESTORE = 1e-3
 
 
 def restore_all(
-    tasks: "Sequence[Task]", known: "Knowledge", cache: Cache, root: str, command: str
+    tasks: "Sequence[Task]",
+    keys: "Mapping[TaskId, str]",
+    cache: Cache,
+    root: str,
+    command: str,
+    stands: "Callable[[TaskId], bool]",
 ) -> dict["TaskId", Outcome] | None:
-    """How these tasks, whose keys can be vouched for, ended; None where one of them must run."""
+    """How these tasks ended, whose keys can be vouched for; None where one of them must run.
+
+    `stands` says whether the inputs of a task still are what its key says: a watch that is at work
+    here may have made what they are by now, and nothing older is to come over that.
+    """
     begun = time.time_ns()
-    keys = {task.id: known.keys.key(task.id) for task in tasks}
-    if not cache.expect(keys.values()):
+    if not cache.expect(keys[task.id] for task in tasks):
         return None
     started: dict[TaskId, int] = {}
     with closing(TaskLocks(root)) as locks:
-        restorer = _Restorer(
-            keys, cache, locks, known.index.stands if has_session(root) else _stands
-        )
-        ended = _restore_all(tasks, restorer, started)
-    if ended is None:
-        return None
-    if cache.store is not None and not cache.store.read_only:
+        ended = _restore_all(tasks, _Restorer(keys, cache, locks, stands), started)
+    if ended is not None and cache.store is not None and not cache.store.read_only:
         with cache.trouble("the history of this run is not whole"):
             recorder = Recorder(cache.store, root, command, begun)
             for task_id, outcome in ended.items():
                 recorder.ended(outcome, keys[task_id], started[task_id])
             recorder.end(None)
-    return None if known.in_trouble else ended
+    return ended
 
 
 class _Restorer:
-    """Restores one task after the other, each alone among all vx processes.
-
-    `stands` says whether the inputs of a task still are what its key says: a watch that is at work
-    here may have made what they are by now, and nothing older is to come over that.
-    """
+    """Restores one task after the other, each alone among all vx processes."""
 
     def __init__(
         self,
@@ -102,7 +99,7 @@ class _Restorer:
                 yield task.id, at, *made
 
 
-def _stands(_task: "TaskId") -> bool:
+def whatever_it_takes(_task: "TaskId") -> bool:
     """Where no session is at work, nobody has made anything newer."""
     return True
 

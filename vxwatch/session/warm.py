@@ -7,21 +7,24 @@ present key lies on disk as it was saved. Whatever else there is, an event loop 
 import contextlib
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.proof import prove
+from vxwatch.cache.proof import Evidence, prove
 from vxwatch.cache.results import is_kept
 from vxwatch.cache.reuse import Cache
 from vxwatch.events import Outcome
 from vxwatch.process.twin import Twin, pays
 from vxwatch.session.footprint import footprint
-from vxwatch.session.restoring import restore_all
+from vxwatch.session.outputs_only import describe, surroundings
+from vxwatch.session.restoring import restore_all, whatever_it_takes
+from vxwatch.workspace.home import has_session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from vxwatch.cache.standing import Command
     from vxwatch.model import Task, TaskId
     from vxwatch.session.keys import KeyRing
     from vxwatch.session.knowledge import Knowledge
+    from vxwatch.session.outputs_only import Around
     from vxwatch.session.planning import Options, Plan
 
 
@@ -38,6 +41,7 @@ class Warm:
         self._known = known
         self._tasks: list[Task] = []
         self._kept: list[Task] = []
+        self._around: Sequence[Around] | None = None
 
     def look(self) -> tuple[Outcome, ...] | None:
         """How the tasks ended, where all are fresh; None where something may be to do.
@@ -97,39 +101,56 @@ class Warm:
             return None
         if not rest or not all(known.keys.vouched(task.id) for task in rest):
             return None
-        ended = restore_all(rest, known, cache, self._plan.workspace.root, command)
-        if ended is None:
+        root = self._plan.workspace.root
+        self._around = surroundings(root, self._kept, cache, self._plan.since)
+        keys = {task.id: known.keys.key(task.id) for task in rest}
+        stands = known.index.stands if has_session(root) else whatever_it_takes
+        ended = restore_all(rest, keys, cache, root, command, stands)
+        if ended is None or known.in_trouble:
             return None
         return tuple(ended.get(task.id) or Outcome(task.id, "fresh") for task in self._tasks)
 
     def prove(self, command: "Command", text: str) -> None:
         """Write down that the command has nothing to do, where stamps can prove that.
 
+        After a `restore` that is proven of the rest: what it takes to restore again is written down.
         Not where git's commits or commands of the config have a say, which have to be asked each
         time, nor where secrets count, which are not to be guessed from a hash.
         """
-        if self._options.affected is not None or any("[" in one for one in self._options.filters):
+        options, workspace = self._options, self._plan.workspace
+        if options.affected is not None or any("[" in one for one in options.filters):
             return
-        if self._plan.workspace.secrets:
+        if workspace.secrets:
             return
-        tasks = [self._plan.workspace.task(task) for task in self._plan.graph.order]
+        tasks = [workspace.task(task) for task in self._plan.graph.order]
         if any(task.input_runtime or task.input_workspace_runtime for task in tasks):
             return
         known, cache = self._known, self._known.open_cache()
         assert cache is not None, "tasks were fresh"
-        outputs = {path for task in self._kept for path in cache.seen(task)}
-        paths = footprint(self._plan.workspace, self._options.directory, known.index, known.ignores)
+        places = self._around
+        if places is None:
+            places = surroundings(workspace.root, self._kept, cache, self._plan.since)
+        paths = footprint(workspace, options.directory, known.index, known.ignores)
         if paths is None:
             return
+        again = self._again(places, paths, cache) if places is not None else ""
+        moving = {path for task in self._kept for path in cache.seen(task)}
+        paths |= moving
+        if again:
+            moving.update(place.directory for place in places or ())
         names = {name for task in tasks for name in task.input_env}
-        names.update(self._plan.workspace.config_names)
+        names.update(workspace.config_names)
+        evidence = Evidence(names, paths, self._plan.since, moving)
         # It spares time and nothing else.
         with contextlib.suppress(OSError):
-            prove(
-                command,
-                self._plan.workspace.root,
-                text,
-                names=names,
-                paths=paths | outputs,
-                since=self._plan.since,
-            )
+            prove(command, workspace.root, evidence, text, again)
+
+    def _again(self, places: "Sequence[Around]", paths: "Collection[str]", cache: Cache) -> str:
+        """What it takes to restore all of it again; "" where that is not to be told.
+
+        A run of named projects shows what the tasks wrote, which takes the long way.
+        """
+        if not self._plan.broad:
+            return ""
+        keys = {task: self._known.keys.key(task.id) for task in self._kept}
+        return describe(self._plan.workspace, places, paths, keys, cache, self._options.command)
