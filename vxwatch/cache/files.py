@@ -149,14 +149,16 @@ class FileIndex:
             self._selected[task_id] = self._select(task_id)
         return list(self._selected[task_id])
 
-    def stands(self, task_id: TaskId) -> bool:
+    def stands(self, task_id: TaskId, since: int | None = None) -> bool:
         """Whether stamps prove that the task takes what its key was made of, and nothing came.
 
-        Costs little and changes nothing; where it is not so, `refresh` tells what moved.
+        With `since`, that nothing was `rewritten`, either. Costs little and changes nothing; where
+        it is not so, `refresh` tells what moved.
         """
-        if not all(map(self._record.proves, self._taken(task_id))):
+        taken = self._taken(task_id)
+        if not all(self._record.proves(path, since) for path in taken):
             return False
-        for _, files in self._around(task_id):
+        for _, files in self._around(task_id, taken):
             if any(p not in self._record and self._affected.takes(task_id, p) for p in files):
                 return False
         unknown = (path for path in LOCKFILES if path not in self._record)
@@ -186,15 +188,18 @@ class FileIndex:
 
     def stirred(self, task_id: TaskId, since: int) -> str | None:
         """A directory of files that the task takes in which a name came or went after `since`."""
-        for directory, _ in self._around(task_id):
+        for directory, _ in self._around(task_id, ()):
             if os.path.isdir(f"{self._root}/{directory}") and self._newer(directory, since):
                 return directory
         return None
 
-    def _around(self, task_id: TaskId) -> Iterator[tuple[str, list[str]]]:
-        """The directories in which files of the task may lie, each with all that is no directory."""
+    def _around(self, task_id: TaskId, known: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+        """The directories in which files of the task may lie, each with all that is no directory.
+
+        These `known` to be files are left out.
+        """
         own, wide = self._affected.roots(task_id)
-        ahead = [*own, *wide]
+        ahead = [root for root in (*own, *wide) if root not in known]
         while ahead:
             directory = ahead.pop()
             files: list[str] = []

@@ -200,6 +200,10 @@ class Cache:
         """Whether there is anywhere that outputs of the task belong."""
         return bool(self._of(task)[1].roots)
 
+    def has_files(self, task: Task) -> bool:
+        """Whether there is anything where outputs of the task belong."""
+        return any(os.path.lexists(f"{self._root}/{root}") for root in self._of(task)[1].roots)
+
     def expire(self, task: Task) -> None:
         """The task is about to run over what it made before: nothing is known of that any more."""
         self._forget(task)
