@@ -150,6 +150,35 @@ def test_what_was_written_meanwhile_and_is_as_it_was_does_not_stand(
     assert not index.stands("p#t", begun)
 
 
+def test_what_comes_and_goes_in_a_tick_does_not_stand(root: Path, opened: Open) -> None:
+    index = opened(root)
+    taken = [*index.inputs("p#t")]
+    wait_for(lambda: not index.refresh(taken) and index.stands("p#t"))
+    for name in ("p/src/new.txt", "p/src/deep/er/new.txt", "p/src/made/new.txt", "uv.lock") * 10:
+        assert index.stands("p#t")
+        new = put(root / name)
+        assert not index.stands("p#t"), name
+        new.unlink()
+        shutil.rmtree(root / "p/src/made", ignore_errors=True)
+
+
+def test_a_directory_is_listed_once_while_nothing_comes_or_goes(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = opened(root)
+    taken = [*index.inputs("p#t")]
+    wait_for(lambda: not index.refresh(taken) and index.stands("p#t"))
+    listed: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (listed.append(path), scandir(path))[1])
+
+    def looks_at_stamps() -> bool:
+        listed.clear()
+        return index.stands("p#t") and not listed
+
+    wait_for(looks_at_stamps)
+
+
 def test_edits_in_the_tick_of_the_reading_are_seen(root: Path, opened: Open) -> None:
     file = root / "p/src/a.txt"
     index = opened(root)

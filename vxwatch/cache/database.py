@@ -51,6 +51,9 @@ _SETUP = (
     # A machine that loses its power may lose the last commits, never the database.
     "PRAGMA synchronous = NORMAL",
 )
+_WAL = 4000
+"""Pages, of 4 KiB, that are written before they are put in their places: each time the disk is waited for."""
+
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -125,6 +128,7 @@ def _open(path: str) -> sqlite3.Connection:
             with _alone(os.path.dirname(path)):
                 _lay_out(connection)
         connection.execute(_SETUP[-1])
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL}")
     except BaseException:
         connection.close()
         raise

@@ -96,19 +96,22 @@ class Record:
         seen = self._seen.get(path)
         return seen.digest if seen and seen.settled and seen.stamp == stamp else None
 
-    def proves(self, path: str, since: int | None = None) -> bool:
-        """Whether the stamps that a file has now prove that it holds what was last read of it.
+    def prove(self, paths: Iterable[str], since: int | None = None) -> bool:
+        """Whether the stamps of all these files prove that they hold what was last read of them.
 
-        With `since`, that it was not written after that time (of the wall clock, in nanoseconds),
+        With `since`, that none was written after that time (of the wall clock, in nanoseconds),
         either.
         """
-        seen = self._seen.get(path)
-        if seen is None or not seen.settled or (since is not None and seen.stamp[_MOVED] > since):
-            return False
         try:
-            return stamped(self._full(path)) == seen.stamp
+            for path in paths:
+                seen = self._seen.get(path)
+                if seen is None or not seen.settled or stamped(self._full(path)) != seen.stamp:
+                    return False
+                if since is not None and seen.stamp[_MOVED] > since:
+                    return False
         except OSError:
             return False
+        return True
 
     def known(self) -> dict[str, str]:
         """The files, with the digests of those whose stamps vouch for what was read, else ""."""

@@ -329,6 +329,8 @@ def _digest(entry: Entry) -> str:
 
 def spelled(text: str) -> str:
     """A path or a name as the database takes it: undecodable bytes are escaped."""
+    if text.isascii():
+        return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

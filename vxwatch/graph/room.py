@@ -118,5 +118,7 @@ class Room:
             self._free[name] += sign * amount
 
     def _claimed(self, task: TaskId) -> Claims:
-        claims = self._claims.get(task, {})
+        claims = self._claims.get(task)
+        if not claims:
+            return {}
         return {name: amount for name, amount in claims.items() if name in self._capacity}
