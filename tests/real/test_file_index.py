@@ -170,7 +170,12 @@ def test_a_directory_is_listed_once_while_nothing_comes_or_goes(
     wait_for(lambda: not index.refresh(taken) and index.stands("p#t"))
     listed: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (listed.append(path), scandir(path))[1])
+
+    def listing(path: str) -> Any:
+        listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listing)
 
     def looks_at_stamps() -> bool:
         listed.clear()

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from vxwatch.cache.archive import DamagedError
 from vxwatch.cache.content import Clock
-from vxwatch.cache.database import CacheError, told
+from vxwatch.cache.database import CacheError, Told
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Log
 from vxwatch.cache.manifest import UnsoundError, pack
@@ -249,7 +249,7 @@ class Cache:
                 if not declared.roots:
                     return Made((), Presence(self._clock(), {}), None, 0, None)
                 pending = stack.enter_context(store.writing())
-                with told(store.directory):
+                with Told(store.directory):
                     items, presence, digest, size = outputs.capture(pending.file)
                 return Made(items, presence, digest, size, pending)
             except StoppedError:

@@ -206,7 +206,7 @@ class Nursery:
         await self._link.sent()
 
     async def _born(self, launch: Launch, birth: Birth) -> None:
-        if failure := await asyncio.shield(birth.tree.born):
+        if failure := await birth.tree.born:
             raise launch_error(launch, *failure)
         if birth.info is not None:
             birth.tree.name_init(child_pid(await birth.info.read(until=b"}")))
