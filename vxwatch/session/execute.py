@@ -8,7 +8,7 @@ attempts.
 import asyncio
 import shlex
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.durations import format_duration
@@ -114,14 +114,18 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
     return outcome, report
 
 
+def _unit(
+    session: "Session", task: "Task", command: str, on_output: OnOutput
+) -> AbstractAsyncContextManager[Unit]:
+    if task.interactive:
+        return _in_front(session, task, command, on_output)
+    return unit(session, task, command, on_output)
+
+
 @asynccontextmanager
-async def _unit(
+async def _in_front(
     session: "Session", task: "Task", command: str, on_output: OnOutput
 ) -> AsyncIterator[Unit]:
-    if not task.interactive:
-        async with unit(session, task, command, on_output) as live:
-            yield live
-        return
     foreground = session.foreground
     async with (
         foreground.turn(),
