@@ -67,6 +67,25 @@ class Presence(NamedTuple):
                 return False
         return True
 
+    def touched(self, root: str) -> bool:
+        """Whether a file or link of it was written since, came or went, as far as stamps tell."""
+        return self._differs(root, files=True)
+
+    def stirred(self, root: str) -> bool:
+        """Whether a name came or went in a directory of it since, as far as stamps tell."""
+        return self._differs(root, files=False)
+
+    def _differs(self, root: str, *, files: bool) -> bool:
+        for path, (stamp, content) in self.paths.items():
+            if files == (bool(content) or stamp is None):
+                try:
+                    now = stamp_of(os.lstat(f"{root}/{path}"))
+                except OSError:
+                    now = None
+                if now != stamp:
+                    return True
+        return False
+
     def lacks(self, root: str) -> bool:
         """Whether a file or link of it is there no more: to look at the rest is in vain then."""
         return any(

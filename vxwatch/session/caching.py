@@ -24,6 +24,7 @@ from vxwatch.cache.results import Reused, is_kept
 from vxwatch.cache.reuse import Cache
 from vxwatch.errors import UserError
 from vxwatch.events import Notice, Outcome, TaskOutput
+from vxwatch.graph.names import counts
 from vxwatch.workspace.home import has_session
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Caching:
         self._cache: Cache | None = None
         self._recorder: Recorder | None = None
         self._tried: dict[TaskId, str] = {}
+        self._saved: dict[TaskId, str] = {}
         self._locks = TaskLocks(session.workspace.root)
         self._locks_fail = False
 
@@ -134,6 +136,7 @@ class Caching:
 
     def _end(self, cache: Cache) -> None:
         if self._recorder is not None and cache.store is not None:
+            self._take_back(cache, cache.store)
             self._recorder.end(self._session.stop_signal)
             self._tell_flaky(cache.store)
             retention = self._session.workspace.cache_retention
@@ -174,7 +177,7 @@ class Caching:
         async with self._alone(task):
             if not self.keeps(task):
                 return await execute(task)
-            if self._session.options.verb == "run" and has_session(self._session.workspace.root):
+            if self._is_unsure(task):
                 self._make_sure(task)
             reused = await self._reuse(task)
             if reused is not None:
@@ -182,11 +185,19 @@ class Caching:
                 return Outcome(task.id, reused.status)
             return await self._run(task, execute, moved)
 
-    def _make_sure(self, task: "Task") -> None:
-        """Have the key be that of what the task takes now, whoever had the lock meanwhile.
+    def _is_unsure(self, task: "Task") -> bool:
+        """Whether what the task takes may be another than when its key was made.
 
-        A watch may have restored or made what that is: nothing older is to come over it.
+        A watch may have made it anew meanwhile, or a task whose work is none of its key's business.
         """
+        session = self._session
+        if session.options.verb != "run":
+            return False
+        below = session.plan.graph.dependencies[task.id]
+        return has_session(session.workspace.root) or not all(counts(task, o) for o in below)
+
+    def _make_sure(self, task: "Task") -> None:
+        """Have the key be that of what the task takes now: nothing older is to come over that."""
         session = self._session
         if not session.index.stands(task.id) and session.look_again(task):
             session.keys.forget([task.id])
@@ -244,8 +255,46 @@ class Caching:
             if path is not None:
                 self._say_moved(task, path)
             elif task.id not in session.memory.overtaken:
+                if (other := self._disturbed(task.id)) is not None:
+                    session.memory.overtaken.add(task.id)
+                    self._say_moved(task, f"what {other} made")
+                    return outcome
                 cache.keep(made, task, key, log, outcome.seconds)
+                self._saved[task.id] = key
         return outcome
+
+    def _disturbed(self, task_id: "TaskId") -> "TaskId | None":
+        """A task that this one builds on, and whose outputs are not as they were left, if any.
+
+        Another vx or a person may have been there, between the two or while this one ran.
+        """
+        below = self._session.keys.builds_on(task_id)
+        return next((other for other in below if not self._left_alone(other)), None)
+
+    def _left_alone(self, task_id: "TaskId") -> bool:
+        session, cache = self._session, self._cache
+        task = session.workspace.task(task_id)
+        if cache is None or not self.keeps(task) or not cache.has_places(task):
+            return True
+        return cache.was_left_alone(task, session.keys.key(task_id))
+
+    def _take_back(self, cache: Cache, store: "Store") -> None:
+        """Keep nothing of this run that may have built on what somebody changed meanwhile.
+
+        A task may have read what one wrote on which it builds by way of others only.
+        """
+        session = self._session
+        if session.options.verb == "watch" or not self._saved:
+            return
+        above: set[TaskId] = set()  # whoever builds on them is suspect
+        for task_id in session.plan.graph.order:
+            suspect = not above.isdisjoint(session.plan.graph.dependencies[task_id])
+            if suspect or not self._left_alone(task_id):
+                above.add(task_id)
+            if suspect and task_id in self._saved:
+                cache.expire(session.workspace.task(task_id))
+                store.drop(self._saved.pop(task_id))
+                self._say_moved(session.workspace.task(task_id), "what it builds on")
 
     def _replay(self, task: "Task", reused: Reused) -> None:
         for stream, data in reused.log:

@@ -199,8 +199,12 @@ class Cycle:
         self._session.begun.add(task.id)
         overtaken = self._session.memory.overtaken
         overtaken.discard(task.id)
+        below = self._session.plan.graph.dependencies[task.id]
         follows = task.persistent is None or task.persistent.restart_on_dependencies
-        if follows and not overtaken.isdisjoint(self._session.plan.graph.dependencies[task.id]):
+        if follows and not overtaken.isdisjoint(below):
+            overtaken.add(task.id)
+        # What it builds on is not there, or half: nothing of it may pass for the result of its key.
+        if task.persistent is None and not self._session.memory.broken.isdisjoint(below):
             overtaken.add(task.id)
 
     def _note(self, outcome: Outcome, started: int) -> None:

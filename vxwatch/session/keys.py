@@ -209,6 +209,14 @@ class KeyRing:
         self._sliced[id(files)] = files, taken
         return taken
 
+    def builds_on(self, task_id: "TaskId") -> "list[TaskId]":
+        """The tasks, no groups, whose keys the task's own folds directly or through groups."""
+
+        def is_group(other: "TaskId") -> bool:
+            return self._task(other).command is None
+
+        return [other for other in self._beneath(task_id, is_group) if not is_group(other)]
+
     def folded(self, task: "Task") -> frozenset[str] | None:
         """The projects whose keys the task's own key folds; None where no success of it is kept."""
         if task.persistent is not None or not _has_key(task):

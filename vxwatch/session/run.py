@@ -6,6 +6,7 @@ server that is held in the foreground ends the session.
 
 from typing import TYPE_CHECKING
 
+from vxwatch.graph.names import counts
 from vxwatch.session.cycle import Cycle
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ async def run(session: "Session") -> None:
     plan = session.plan
     # What is left out may be stale, and what builds on it then is nobody's to use again.
     session.memory.overtaken |= plan.left_out
-    fresh = session.known.fresh
+    fresh = session.known.fresh - _uncertain(session)
     session.settle(task for task in plan.graph.order if task in fresh)
     done = plan.left_out | fresh
     running = [task for task in plan.graph.order if task not in done]
@@ -33,6 +34,26 @@ async def run(session: "Session") -> None:
     await session.stop_servers(session.plan.servers - _needed(session, held))
     if held:
         await session.server_exited.wait()
+
+
+def _uncertain(session: "Session") -> "set[TaskId]":
+    """Those found fresh that may not be so any more when their turn comes.
+
+    Before them runs a task that their keys do not fold, and that may write what they take.
+    """
+    graph, workspace, fresh = session.plan.graph, session.plan.workspace, session.known.fresh
+    uncertain: set[TaskId] = set()
+    if not fresh or all(workspace.task(task).input_tasks is None for task in graph.order):
+        return uncertain
+    at_work: set[TaskId] = set()  # something runs there or before it
+    for task in graph.order:
+        below = graph.dependencies[task]
+        if task not in fresh or not at_work.isdisjoint(below):
+            at_work.add(task)
+        unfolded = {other for other in below if not counts(workspace.task(task), other)}
+        if not (unfolded.isdisjoint(at_work) and uncertain.isdisjoint(below)):
+            uncertain.add(task)
+    return uncertain
 
 
 def _forget(session: "Session", changed: frozenset[str]) -> None:
