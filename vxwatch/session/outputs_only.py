@@ -134,7 +134,9 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
         cache.track_nothing()
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]
-        ended = restore_all(rest, keys, cache, root, command, whatever_it_takes) if rest else None
+        if not rest or not cache.expect(keys[task.id] for task in rest):
+            return None
+        ended = restore_all(rest, keys, cache, root, command, whatever_it_takes)
     if ended is None:
         return None
     return tuple(ended.get(task) or Outcome(task, "fresh") for task in keys)
