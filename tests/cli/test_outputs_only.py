@@ -10,7 +10,12 @@ import pytest
 from tests.harness.workspace import Workspace
 
 OF_GIT = {"subprocess", "vxwatch.workspace.git"}
-LONG_WAY = {"vxwatch.session.planning", "vxwatch.workspace.discover", "vxwatch.session.knowledge"}
+LONG_WAY = {
+    "vxwatch.session.planning",
+    "vxwatch.workspace.discover",
+    "vxwatch.session.knowledge",
+    "vxwatch.events",
+}
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from vxwatch.cache.reuse import Cache
 from vxwatch.cache.standing import look
 from vxwatch.cache.store import Store
 from vxwatch.cache.tracked import TrackedFiles
-from vxwatch.events import Outcome
 from vxwatch.graph.places import upward
 from vxwatch.model import Globs, Project, Task
+from vxwatch.outcome import Outcome
 from vxwatch.session.restoring import restore_all, whatever_it_takes
 from vxwatch.workspace.home import has_session
 

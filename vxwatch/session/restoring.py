@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from vxwatch.cache.history import Recorder
 from vxwatch.cache.locks import Held, TaskLocks
 from vxwatch.cache.reuse import Cache
-from vxwatch.events import Outcome
+from vxwatch.outcome import Outcome
 from vxwatch.process.twin import Twin, pays
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vxwatch.cache.results import is_kept
 from vxwatch.cache.reuse import Cache
-from vxwatch.events import Outcome
+from vxwatch.outcome import Outcome
 from vxwatch.process.twin import Twin, pays
 from vxwatch.workspace.home import has_session
 
