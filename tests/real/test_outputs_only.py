@@ -99,6 +99,18 @@ def test_outputs_that_keys_go_by_are_not_to_be_restored_so(root: str, cache: Cac
     assert not told("", "a/src")
 
 
+def test_outputs_that_git_tracks_are_not_to_be_restored_so(root: str, cache: Cache) -> None:
+    some = tasks("out/**")
+    places = surroundings(root, some, cache, time.time_ns() + FAR)
+    assert places is not None
+    with open(f"{root}/a/out/x", "w") as file:
+        file.write("made")
+    for command, told in (("init -q", True), ("add -f a/out/x", False)):
+        subprocess.run(("git", *command.split()), cwd=root, check=True)
+        described = describe(whole(root), places, ["a"], {some[0]: "k"}, cache, "vx run t")
+        assert bool(described) is told
+
+
 def test_what_another_vx_described_is_not_believed(root: str, cache: Cache) -> None:
     with open(f"{root}/a/out/x", "w") as file:
         file.write("made")
