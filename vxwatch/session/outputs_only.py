@@ -69,6 +69,8 @@ def surroundings(
     names: dict[str, set[str]] = {}
     for task in tasks:
         declared = cache.declared(task)
+        if any(pattern.startswith("!") for patterns in task.outputs or () for pattern in patterns):
+            return None
         for place in declared.roots:
             directory, _, name = place.rpartition("/")
             kinds = [f"{name}/"] * declared.holds(place) + [name] * declared.matches(place)
