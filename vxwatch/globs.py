@@ -87,7 +87,7 @@ def compile_exact(patterns: Iterable[Parts]) -> re.Pattern[str]:
 class Matcher:
     """An ordered list of patterns, ready to match. Holds no more than its patterns."""
 
-    __slots__ = ("_named", "_rules")
+    __slots__ = ("_named", "_roots", "_rules")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         rules: list[tuple[bool, list[Parts]]] = []
@@ -98,6 +98,7 @@ class Matcher:
             rules[-1][1].extend(map(split, expand(pattern.removeprefix("!"))))
         self._rules = [(positive, _Group(group)) for positive, group in reversed(rules)]
         self._named = _Names(p for positive, group in rules if positive for p in group)
+        self._roots: tuple[str, ...] | None = None
 
     def matches(self, path: str) -> bool:
         """Whether the last pattern that fits the path is one without `!`."""
@@ -124,8 +125,11 @@ class Matcher:
 
     def roots(self) -> tuple[str, ...]:
         """The files and directories outside of which nothing matches ("" for everywhere)."""
-        positive = (group for positive, group in self._rules if positive)
-        return tuple(sorted({_root(parts) for group in positive for parts in group.patterns}))
+        if self._roots is None:
+            positive = (group for positive, group in self._rules if positive)
+            found = {_root(parts) for group in positive for parts in group.patterns}
+            self._roots = tuple(sorted(found))
+        return self._roots
 
 
 def overlap(these: Sequence[str], those: Sequence[str]) -> tuple[str, str] | None:

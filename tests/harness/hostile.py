@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.harness.boxes import Ran, Site, make_site
+from vxwatch.sandbox.host import reachable
 
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 """A Python that every user may run, in a box as well."""
@@ -151,7 +152,12 @@ class Attacker:
 def attackers() -> list[object]:
     """The parameters of a fixture: one for each kind of attacker."""
     needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as a user already")
-    return [pytest.param(False, id="self"), pytest.param(True, id="user", marks=needs_root)]
+    private = not all(reachable(path, USER, GROUP) for path in (_HERE, _PACKAGES))
+    needs_way = pytest.mark.skipif(private, reason="a normal user may not enter this checkout")
+    return [
+        pytest.param(False, id="self"),
+        pytest.param(True, id="user", marks=[needs_root, needs_way]),
+    ]
 
 
 def _as(user: bool) -> Any:

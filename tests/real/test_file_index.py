@@ -38,6 +38,13 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(("git", *author, *arguments), cwd=root, check=True, capture_output=True)
 
 
+def wait_for(fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not fact():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def put(path: Path, text: str = "x") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -118,6 +125,63 @@ def test_an_edit_that_keeps_size_and_time_is_seen(root: Path, opened: Open) -> N
     file.write_text("cccc")
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert index.refresh({"p/src/a.txt"}) == {"p/src/a.txt"}
+
+
+def test_what_was_written_meanwhile_and_is_as_it_was_does_not_stand(
+    root: Path, opened: Open
+) -> None:
+    index = opened(root)
+    file = root / "p/src/a.txt"
+    taken = [*index.inputs("p#t")]
+
+    def settled() -> bool:
+        return not index.refresh(taken) and index.stands("p#t")
+
+    wait_for(settled)
+    begun = time.time_ns()
+    assert index.stands("p#t", begun)
+
+    def rewritten() -> bool:
+        file.write_text("aaaa")
+        return index.rewritten("p#t", begun) == ["p/src/a.txt"]
+
+    wait_for(rewritten)
+    wait_for(settled)
+    assert not index.stands("p#t", begun)
+
+
+def test_what_comes_and_goes_in_a_tick_does_not_stand(root: Path, opened: Open) -> None:
+    index = opened(root)
+    taken = [*index.inputs("p#t")]
+    wait_for(lambda: not index.refresh(taken) and index.stands("p#t"))
+    for name in ("p/src/new.txt", "p/src/deep/er/new.txt", "p/src/made/new.txt", "uv.lock") * 10:
+        assert index.stands("p#t")
+        new = put(root / name)
+        assert not index.stands("p#t"), name
+        new.unlink()
+        shutil.rmtree(root / "p/src/made", ignore_errors=True)
+
+
+def test_a_directory_is_listed_once_while_nothing_comes_or_goes(
+    root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = opened(root)
+    taken = [*index.inputs("p#t")]
+    wait_for(lambda: not index.refresh(taken) and index.stands("p#t"))
+    listed: list[str] = []
+    scandir = os.scandir
+
+    def listing(path: str) -> Any:
+        listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listing)
+
+    def looks_at_stamps() -> bool:
+        listed.clear()
+        return index.stands("p#t") and not listed
+
+    wait_for(looks_at_stamps)
 
 
 def test_edits_in_the_tick_of_the_reading_are_seen(root: Path, opened: Open) -> None:

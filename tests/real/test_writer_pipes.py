@@ -1,4 +1,7 @@
-"""What a pipe takes is written by the caller, in order with what is not, and without a wait."""
+"""What a pipe takes is written by the caller, in order with what is not, and without a wait.
+
+So is what goes to /dev/null, which takes everything.
+"""
 
 import os
 import threading
@@ -6,7 +9,7 @@ import threading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vxwatch.output.writer import Writer
+from vxwatch.output.writer import HIGH_WATER, Writer
 
 
 def test_what_a_pipe_takes_is_there_when_the_call_returns() -> None:
@@ -19,6 +22,17 @@ def test_what_a_pipe_takes_is_there_when_the_call_returns() -> None:
     writer.close(5)
     os.close(end)
     os.close(reader)
+
+
+def test_what_nobody_is_to_read_never_waits() -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    writer = Writer()
+    for _ in range(20):
+        writer.write(null, b"x" * HIGH_WATER)
+        assert writer.drained() is None
+    writer.close(5)
+    os.close(null)
+    assert writer.failure is None
 
 
 def test_a_full_pipe_holds_up_nobody_and_loses_nothing() -> None:

@@ -9,6 +9,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
+from types import TracebackType
 from typing import NamedTuple
 
 from vxwatch.workspace.home import make
@@ -51,6 +52,9 @@ _SETUP = (
     # A machine that loses its power may lose the last commits, never the database.
     "PRAGMA synchronous = NORMAL",
 )
+_WAL = 4000
+"""Pages, of 4 KiB, that are written before they are put in their places: each time the disk is waited for."""
+
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -63,16 +67,31 @@ class CacheError(Exception):
         self.hint = hint
 
 
-@contextlib.contextmanager
-def told(directory: str) -> Iterator[None]:
-    """Turn what goes wrong with the files of a cache into `CacheError`."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise CacheError(f"{directory}: {error}") from error
-    except OSError as error:
-        name = error.filename if isinstance(error.filename, str) else directory
-        raise CacheError(f"{name}: {error.strerror or error}") from error
+class Told:
+    """Blocks in which what goes wrong with the files of a cache becomes a `CacheError`.
+
+    `damaged`: the database turned out not to be what SQLite wrote.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.damaged = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(fault, sqlite3.Error):
+            self.damaged |= is_damage(fault)
+            raise CacheError(f"{self._directory}: {fault}") from fault
+        if isinstance(fault, OSError):
+            name = fault.filename if isinstance(fault.filename, str) else self._directory
+            raise CacheError(f"{name}: {fault.strerror or fault}") from fault
 
 
 class Opened(NamedTuple):
@@ -88,7 +107,7 @@ class Opened(NamedTuple):
 
 def connect(directory: str, *, to_read: bool = False) -> Opened:
     """The database of the cache in a directory, only `to_read` or not. Raises `CacheError`."""
-    with told(directory):
+    with Told(directory):
         path = f"{directory}/{NAME}"
         if to_read and not os.path.exists(path):
             raise CacheError(f"there is none in {directory}")
@@ -105,7 +124,7 @@ def connect(directory: str, *, to_read: bool = False) -> Opened:
 
 def mend(directory: str) -> bool:
     """Make the database anew if it is damaged; whether it was. Raises `CacheError`."""
-    with told(directory):
+    with Told(directory):
         connection, renewed = _made_anew(directory, f"{directory}/{NAME}")
         connection.close()
         return renewed
@@ -125,6 +144,7 @@ def _open(path: str) -> sqlite3.Connection:
             with _alone(os.path.dirname(path)):
                 _lay_out(connection)
         connection.execute(_SETUP[-1])
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL}")
     except BaseException:
         connection.close()
         raise

@@ -15,11 +15,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.content import Clock
+from vxwatch.cache.listed import Listed
 from vxwatch.cache.record import Record
 from vxwatch.cache.remembered import Keys, Remembered
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
-from vxwatch.cache.walk import Walker, listing
+from vxwatch.cache.walk import Walker
 from vxwatch.globs import excluded
 from vxwatch.graph.affected import LOCKFILES, Affected
 from vxwatch.graph.places import meeting, outermost, upward
@@ -71,6 +72,7 @@ class FileIndex:
 
     def _load(self, affected: Affected, known: Callable[[str, Stamp], str | None]) -> None:
         self._record = Record(self._root, self._clock, self._moved)
+        self._listed = Listed(self._root, self._clock)
         self._affected = affected
         self._places = affected.directories()
         self._literals = affected.literals()
@@ -149,18 +151,20 @@ class FileIndex:
             self._selected[task_id] = self._select(task_id)
         return list(self._selected[task_id])
 
-    def stands(self, task_id: TaskId) -> bool:
+    def stands(self, task_id: TaskId, since: int | None = None) -> bool:
         """Whether stamps prove that the task takes what its key was made of, and nothing came.
 
-        Costs little and changes nothing; where it is not so, `refresh` tells what moved.
+        With `since`, that nothing was `rewritten`, either. Costs little and changes nothing; where
+        it is not so, `refresh` tells what moved.
         """
-        if not all(map(self._record.proves, self._taken(task_id))):
+        taken = self._taken(task_id)
+        if not self._record.prove(taken, since):
             return False
-        for _, files in self._around(task_id):
+        for _, files in self._around(task_id, taken):
             if any(p not in self._record and self._affected.takes(task_id, p) for p in files):
                 return False
-        unknown = (path for path in LOCKFILES if path not in self._record)
-        return not any(os.path.lexists(f"{self._root}/{path}") for path in unknown)
+        _, files = self._listed.inside("", self._record.__contains__)
+        return not any(path in LOCKFILES and path not in self._record for path in files)
 
     def rewritten(self, task_id: TaskId, since: int) -> list[str]:
         """The files that the task takes and that were written after `since`, or are gone; sorted.
@@ -186,23 +190,19 @@ class FileIndex:
 
     def stirred(self, task_id: TaskId, since: int) -> str | None:
         """A directory of files that the task takes in which a name came or went after `since`."""
-        for directory, _ in self._around(task_id):
+        for directory, _ in self._around(task_id, ()):
             if os.path.isdir(f"{self._root}/{directory}") and self._newer(directory, since):
                 return directory
         return None
 
-    def _around(self, task_id: TaskId) -> Iterator[tuple[str, list[str]]]:
-        """The directories in which files of the task may lie, each with all that is no directory."""
+    def _around(self, task_id: TaskId, but: Collection[str]) -> Iterator[tuple[str, Sequence[str]]]:
+        """The directories in which files of the task may lie, `but` for these, with what may be new."""
         own, wide = self._affected.roots(task_id)
-        ahead = [*own, *wide]
+        ahead = [root for root in (*own, *wide) if root not in but]
         while ahead:
             directory = ahead.pop()
-            files: list[str] = []
-            for path, is_directory in listing(self._root, directory):
-                if not is_directory:
-                    files.append(path)
-                elif not self._affected.closed(path):
-                    ahead.append(path)
+            inner, files = self._listed.inside(directory, self._record.__contains__)
+            ahead += [path for path in inner if not self._affected.closed(path)]
             yield directory, files
 
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:

@@ -114,6 +114,7 @@ class Recorder:
         self._keys: dict[str, bytes] = {}
         self._known: set[str] = set()
         self._seconds: dict[str, float] = {}
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         with store.changing() as connection:
             self.id = connection.execute(
                 "INSERT INTO runs (root, command, started) VALUES (?,?,?)",
@@ -133,7 +134,7 @@ class Recorder:
                 if len(self._known) >= _MOST_KNOWN:
                     self._known.clear()
                 self._known.add(one.hex)
-                self._keys[one.hex] = _packed(one)
+                self._keys[one.hex] = _packed(one, self._compressor)
         if outcome.status == "ran":
             self._seconds[spelled(outcome.task)] = outcome.seconds
         self._waiting.append(
@@ -293,6 +294,5 @@ def flaky(store: Store, keys: Mapping[TaskId, str]) -> set[TaskId]:
     return found
 
 
-def _packed(key: Key) -> bytes:
-    text = json.dumps(key.components)
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(text.encode())
+def _packed(key: Key, compressor: zstandard.ZstdCompressor) -> bytes:
+    return compressor.compress(json.dumps(key.components).encode())

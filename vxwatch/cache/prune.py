@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vxwatch.cache.database import told
+from vxwatch.cache.database import Told
 from vxwatch.cache.store import ARTIFACTS, SUFFIX, TEMPORARY, Store
 
 _STEP = 64
@@ -108,7 +108,7 @@ def _left(store: Store, gone: list[str]) -> int:
 
 def _tidy(store: Store, older_than: float | None) -> None:
     """Remove what no entry needs: what crashes left, and the history of what is gone."""
-    with told(store.directory):
+    with Told(store.directory):
         for path in _files(f"{store.directory}/{TEMPORARY}"):
             _remove_if_left(path)
         paths = _files(f"{store.directory}/{ARTIFACTS}")

@@ -14,7 +14,7 @@ from vxwatch.cache.remembered import UNSURE
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
 
-_SIZE, _INODE = 0, 3  # of a stamp
+_SIZE, _MOVED, _INODE = 0, 2, 3  # of a stamp
 _RATIO = 100
 _SMALL = 1 << 20  # bytes
 
@@ -96,11 +96,22 @@ class Record:
         seen = self._seen.get(path)
         return seen.digest if seen and seen.settled and seen.stamp == stamp else None
 
-    def proves(self, path: str) -> bool:
-        """Whether the stamps that a file has now prove that it holds what was last read of it."""
-        seen = self._seen.get(path)
-        now = glance(self._full(path)) if seen is not None and seen.settled else None
-        return seen is not None and now is not None and now.stamp == seen.stamp
+    def prove(self, paths: Iterable[str], since: int | None = None) -> bool:
+        """Whether the stamps of all these files prove that they hold what was last read of them.
+
+        With `since`, that none was written after that time (of the wall clock, in nanoseconds),
+        either.
+        """
+        try:
+            for path in paths:
+                seen = self._seen.get(path)
+                if seen is None or not seen.settled or stamped(self._full(path)) != seen.stamp:
+                    return False
+                if since is not None and seen.stamp[_MOVED] > since:
+                    return False
+        except OSError:
+            return False
+        return True
 
     def known(self) -> dict[str, str]:
         """The files, with the digests of those whose stamps vouch for what was read, else ""."""

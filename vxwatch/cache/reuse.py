@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from vxwatch.cache.archive import DamagedError
 from vxwatch.cache.content import Clock
-from vxwatch.cache.database import CacheError, told
+from vxwatch.cache.database import CacheError, Told
 from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Log
 from vxwatch.cache.manifest import UnsoundError, pack
@@ -36,7 +36,7 @@ from vxwatch.cache.store import Entry, Store, pack_presence
 from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.cache.trouble import Notice, Teller, Trouble
 from vxwatch.errors import UserError
-from vxwatch.model import Project, Task, TaskId
+from vxwatch.model import Globs, Project, Task
 
 _TOGETHER = 256
 """Notes that are written together."""
@@ -97,7 +97,7 @@ class Cache:
         """Take up the projects as they are now."""
         self._projects = projects
         self._places = sorted(project.dir for project in projects.values())
-        self._outputs: dict[TaskId, tuple[Outputs, Declared]] = {}
+        self._outputs: dict[tuple[str, Globs], tuple[Outputs, Declared]] = {}
 
     def close(self) -> None:
         """Let go of the store."""
@@ -208,6 +208,10 @@ class Cache:
         """The caller knows that git tracks no output, and spares asking it."""
         self._tracked = None
 
+    def has_files(self, task: Task) -> bool:
+        """Whether there is anything where outputs of the task belong."""
+        return any(os.path.lexists(f"{self._root}/{root}") for root in self._of(task)[1].roots)
+
     def expire(self, task: Task) -> None:
         """The task is about to run over what it made before: nothing is known of that any more."""
         self._forget(task)
@@ -253,7 +257,7 @@ class Cache:
                 if not declared.roots:
                     return Made((), Presence(self._clock(), {}), None, 0, None)
                 pending = stack.enter_context(store.writing())
-                with told(store.directory):
+                with Told(store.directory):
                     items, presence, digest, size = outputs.capture(pending.file)
                 return Made(items, presence, digest, size, pending)
             except StoppedError:
@@ -368,16 +372,18 @@ class Cache:
                         self.store.note(self._root, task, key, packed)
 
     def _of(self, task: Task) -> tuple[Outputs, Declared]:
+        assert task.outputs is not None
+        # What makes nothing makes the same wherever it lies.
+        place = task.project if task.outputs.files else ""
         with self._lock:
-            known = self._outputs.get(task.id)
+            known = self._outputs.get((place, task.outputs))
             if known is None:
-                assert task.outputs is not None
                 project = self._projects[task.project]
                 declared = Declared(project, task.outputs, self._places)
                 outputs = Outputs(
                     self._root, declared, self._below, self._clock, self._stopping.is_set
                 )
-                known = self._outputs[task.id] = outputs, declared
+                known = self._outputs[place, task.outputs] = outputs, declared
             return known
 
     def _below(self, places: Sequence[str]) -> Sequence[str]:

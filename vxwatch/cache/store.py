@@ -26,7 +26,7 @@ import xxhash
 from vxwatch.cache import log as logs
 from vxwatch.cache.archive import DamagedError, verify
 from vxwatch.cache.content import Clock
-from vxwatch.cache.database import NAME, CacheError, connect, is_damage, mend, told, writing
+from vxwatch.cache.database import NAME, CacheError, Told, connect, mend, writing
 from vxwatch.cache.manifest import Item, UnsoundError, unpack
 from vxwatch.cache.ondisk import Presence
 from vxwatch.model import TaskId
@@ -92,7 +92,7 @@ class Store:
         self.directory = directory
         self.clock = clock
         self._lock = threading.RLock()
-        self._damaged = False
+        self._told = Told(directory)
         opened = connect(directory, to_read=to_read)
         self.to_read = to_read
         self._connection = opened.connection
@@ -116,9 +116,9 @@ class Store:
 
     def close(self) -> None:
         """Let go of the database, and throw it away if it turned out to be damaged."""
-        with self._lock, told(self.directory):
+        with self._lock, self._told:
             self._connection.close()
-            if self._damaged and not self.read_only:
+            if self._told.damaged and not self.read_only:
                 mend(self.directory)
 
     def entry(self, key: str) -> Entry | None:
@@ -179,7 +179,7 @@ class Store:
         left.
         """
         directory = f"{self.directory}/{TEMPORARY}"
-        with told(self.directory):
+        with self._told:
             os.makedirs(directory, exist_ok=True)
             path = f"{directory}/{os.getpid()}.{os.urandom(8).hex()}"
             with open(path, "xb", buffering=0) as file:
@@ -263,7 +263,7 @@ class Store:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The database, for queries."""
-        with self._lock, self._watching():
+        with self._lock, self._told:
             yield self._connection
 
     @contextlib.contextmanager
@@ -271,21 +271,12 @@ class Store:
         """The database in a transaction that no other process writes beside; may be nested."""
         if self.read_only:
             raise CacheError(f"{self.directory} can only be read")
-        with self._lock, self._watching():
+        with self._lock, self._told:
             if self._connection.in_transaction:
                 yield self._connection
             else:
                 with writing(self._connection):
                     yield self._connection
-
-    @contextlib.contextmanager
-    def _watching(self) -> Iterator[None]:
-        with told(self.directory):
-            try:
-                yield
-            except sqlite3.Error as error:
-                self._damaged |= is_damage(error)
-                raise
 
 
 def _identity(directory: str) -> tuple[int, int] | None:
@@ -329,6 +320,8 @@ def _digest(entry: Entry) -> str:
 
 def spelled(text: str) -> str:
     """A path or a name as the database takes it: undecodable bytes are escaped."""
+    if text.isascii():
+        return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

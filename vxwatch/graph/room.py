@@ -103,7 +103,9 @@ class Room:
 
     def _is_closed(self, task: TaskId) -> bool:
         """Whether nothing may start: a task runs that has to be alone, or this is one and waits."""
-        return bool(self._running) and any(map(self._is_too_large, (task, *self._running)))
+        if not self._claims or not self._running:
+            return False
+        return any(map(self._is_too_large, (task, *self._running)))
 
     def _is_too_large(self, task: TaskId) -> bool:
         return any(amount > self._capacity[name] for name, amount in self._claimed(task).items())
@@ -118,5 +120,7 @@ class Room:
             self._free[name] += sign * amount
 
     def _claimed(self, task: TaskId) -> Claims:
-        claims = self._claims.get(task, {})
+        claims = self._claims.get(task)
+        if not claims:
+            return {}
         return {name: amount for name, amount in claims.items() if name in self._capacity}

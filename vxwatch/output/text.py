@@ -28,6 +28,8 @@ def duration(seconds: float) -> str:
 
 def printable(text: str) -> str:
     """The text with control characters and undecodable bytes escaped, so that no file name moves a cursor."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -1,8 +1,8 @@
 """Bytes to standard output and standard error, in order, without a wait.
 
-What a pipe takes at once and what goes to a file is written at once, the rest from a thread: a
-terminal that is held with Ctrl-S or a pipe that nobody reads stops that, not the handling of
-signals. What is queued is bounded by those who await `drained()` before they produce more; a pipe
+What a pipe takes at once and what goes to a file or to /dev/null is written at once, the rest from
+a thread: a terminal that is held with Ctrl-S or a pipe that nobody reads stops that, not the
+handling of signals. What is queued is bounded by those who await `drained()` before they produce more; a pipe
 that they flood gets more room. A reader that leaves (EPIPE, EIO) ends the writing and nothing
 else; any other failure (a full disk) is kept for the exit code.
 """
@@ -31,6 +31,9 @@ PIPE = 1 << 16
 
 MOST_PARTS = 512
 """Parts written at once: the kernel takes 1024."""
+
+_NULL = os.makedev(1, 3)
+"""/dev/null, as Linux numbers it."""
 
 Queue = deque[tuple[int, bytes | Generator[bytes], int]]
 """A descriptor, what to write, and how much of it is in memory."""
@@ -202,12 +205,13 @@ class Writer:
 def _without_a_wait(fd: int) -> int | None:
     """With what flags a write to this cannot take long; None where it may."""
     try:
-        mode = os.fstat(fd).st_mode
+        status = os.fstat(fd)
     except OSError:
         return None
-    if stat.S_ISFIFO(mode):
+    if stat.S_ISFIFO(status.st_mode):
         return os.RWF_NOWAIT
-    return 0 if stat.S_ISREG(mode) else None
+    null = stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL
+    return 0 if null or stat.S_ISREG(status.st_mode) else None
 
 
 def _grow(fd: int) -> None:

@@ -5,6 +5,7 @@ import json
 import marshal
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -13,6 +14,8 @@ from vxwatch.process.pipes import Report
 from vxwatch.process.remedies import remedy
 from vxwatch.process.terminal import Terminal
 from vxwatch.process.tree import LaunchError, Tree
+
+_encoded = lru_cache(maxsize=1024)(os.fsencode)  # tasks have most of their environment in common
 
 INFO_FD, STATUS_FD = 3, 4
 """Where a boxed launch's bwrap is to write what `--info-fd` and `--json-status-fd` give."""
@@ -74,8 +77,7 @@ def body_of(
         "argv": [os.fsencode(word) for word in launch.argv],
         "cwd": os.fsencode(launch.cwd),
         "env": {
-            os.fsencode(name): os.fsencode(value)
-            for name, value in (*launch.env.items(), (MARK, mark))
+            _encoded(name): _encoded(value) for name, value in (*launch.env.items(), (MARK, mark))
         },
         "targets": targets,
         "held": launch.stdin == "held",

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -206,7 +206,7 @@ class Nursery:
         await self._link.sent()
 
     async def _born(self, launch: Launch, birth: Birth) -> None:
-        if failure := await asyncio.shield(birth.tree.born):
+        if failure := await birth.tree.born:
             raise launch_error(launch, *failure)
         if birth.info is not None:
             birth.tree.name_init(child_pid(await birth.info.read(until=b"}")))
@@ -226,18 +226,22 @@ class Nursery:
         if inherits:
             given |= {0: 0, 1: 1, 2: 2}
         piped = (*(() if inherits else (1, 2)), *((INFO_FD, STATUS_FD) if launch.boxed else ()))
-        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+        theirs: list[int] = []
+        try:
             for target in piped:
                 read[target], given[target] = os.pipe()
                 os.set_blocking(read[target], False)
-                ours.callback(os.close, read[target])
-                theirs.callback(os.close, given[target])
+                theirs.append(given[target])
             body = os.memfd_create("vx-launch")
-            theirs.callback(os.close, body)
+            theirs.append(body)
             _write_all(body, body_of(launch, mark, tuple(given), self._terminal))
             log = (launch.supervision.log,) if launch.supervision else ()
             self._post("spawn", number, descriptors=(body, *given.values(), *log))
-            ours.pop_all()
+        except BaseException:
+            _close_all(read.values())
+            raise
+        finally:
+            _close_all(theirs)
         pumps = []
         if not inherits:
             pumps = [Pump(read[1], "stdout", on_output), Pump(read[2], "stderr", on_output)]
@@ -334,11 +338,15 @@ class Nursery:
                 raise end
 
 
+def _close_all(numbers: Iterable[int]) -> None:
+    for number in numbers:
+        os.close(number)
+
+
 def _write_all(number: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(number, view) :]
-    os.lseek(number, 0, os.SEEK_SET)
 
 
 def _temp_directory() -> str:

@@ -35,15 +35,14 @@ from vxwatch.sandbox.host import describe, home, other_owner, reachable, scratch
 from vxwatch.sandbox.opening import Placeholders, in_memory, open_real
 from vxwatch.sandbox.policy import Mount, decide, shows
 from vxwatch.sandbox.seccomp import filter_program
-from vxwatch.sandbox.supervision import heard_by
 from vxwatch.sandbox.survey import Survey, survey
-from vxwatch.sandbox.trace import Report, Trace, Tracer, scene_of
+from vxwatch.sandbox.trace import Report, Trace
+from vxwatch.sandbox.tracing import Tracing
 
 if TYPE_CHECKING:
     from vxwatch.hosts import Refusal
     from vxwatch.process.nursery import Nursery
     from vxwatch.process.tree import Tree
-    from vxwatch.sandbox.findings import Scene
     from vxwatch.sandbox.saving import Saving
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
@@ -159,9 +158,8 @@ class Box:
 class BoxMaker:
     """Makes the boxes of one session.
 
-    The commands of tasks that end are traced, but for those in `untraced`: by supervisors if
-    `supervises`, else by `tracer`. Of those in `learning` it is learned what they need. `on_refusal` hears of the connections that
-    servers are refused.
+    `tracing` says whose commands are traced. `on_refusal` hears of the connections that servers are
+    refused.
     """
 
     def __init__(
@@ -172,11 +170,6 @@ class BoxMaker:
         programs: Programs,
     ) -> None:
         self.workspace = workspace
-        self.tracer: Tracer | None = None
-        self.supervises = False
-        self._looks: dict[str, bool] = {}
-        self.untraced: set[str] = set()
-        self.learning: set[str] = set()
         self.on_refusal: Callable[[Task, Refusal], None] | None = None
         self._nursery = nursery
         self._environ = environ
@@ -192,6 +185,8 @@ class BoxMaker:
         users = (os.geteuid(), *(self._owner or ())[:1])
         self._host = describe(environ, session=nursery.directory, users=users)
         self._temp = next(iter(self._host.scratch), "/tmp")  # noqa: S108 - the box's private one
+        self._home = home(environ)
+        self.tracing = Tracing(self._host, self._home)
 
     async def make(
         self,
@@ -209,15 +204,13 @@ class BoxMaker:
         `folded` names the projects whose keys the task's key folds, None if that does not count.
         """
         assert task.sandbox is not None
-        if own_proc and self.supervises and self._traced(task):
-            # Its filter is as likely the same as the last time as the box is.
-            self._nursery.reserve(heard_by(looks=self._looks.get(task.id, False)))
+        if own_proc and (expected := self.tracing.expected(task)):
+            self._nursery.reserve(expected)
         temp = f"{self._temp}/vx-{next(self._numbers)}"
         own_temp = dict(task.env_set).get("TMPDIR", temp)
         async with AsyncExitStack() as stack:
             sent = stack.enter_context(ExitStack())
-            users_home = home(self._environ)
-            found = survey(task, self.workspace, home=users_home, temp=temp, folded=folded)
+            found = survey(task, self.workspace, home=self._home, temp=temp, folded=folded)
             await self._make_missing(found, stack)
             shown, closed = self._tools(found, environment.get("PATH", ""))
             mounts = self._mounts(found, shown)
@@ -237,10 +230,9 @@ class BoxMaker:
             allowed = self._filters[task.sandbox.unix_sockets is not None]
             descriptors[FILTER_FD] = in_memory(allowed, sent)
             trace = None
-            if own_proc and self._traced(task):
-                trace = self._trace(task, found, mounts)
+            if own_proc and self.tracing.wants(task):
+                trace = self.tracing.begin(self.workspace, task, found, mounts)
                 stack.callback(trace.close)
-                self._looks[task.id] = trace.looks
                 sent.callback(os.close, trace.descriptor)
                 if not trace.supervised:
                     descriptors[LOG_FD] = self._lent_log(trace)
@@ -263,14 +255,12 @@ class BoxMaker:
         trace: Trace | None,
     ) -> Launch:
         """How the box is started, but for what is lent to it and where its files are."""
-        strace = self.tracer if trace and not trace.supervised else None
-        tracer = strace.words(looks=trace.looks) if strace and trace else ()
         return Launch(
             argv=command_line(
                 self._programs,
                 command,
                 blocked=ways is not None,
-                tracer=tracer,
+                tracer=self.tracing.words(trace),
                 on_terminal=stdin == "terminal",
             ),
             cwd=found.ground.directory if self._owner is None else "/",
@@ -290,22 +280,6 @@ class BoxMaker:
             os.fchown(trace.descriptor, *self._owner)  # opened again by name, in the box
         return trace.descriptor
 
-    def _traced(self, task: Task) -> bool:
-        """Whether what this task is denied is to be told: of those that end, all that we can."""
-        ends = task.persistent is None and not task.interactive
-        can = self.tracer is not None or (self.supervises and task.id not in self.learning)
-        return ends and can and task.id not in self.untraced
-
-    def _trace(self, task: Task, found: Survey, mounts: tuple[Mount, ...]) -> Trace:
-        place = (found.ground.directory, home(self._environ))
-        unfolded = frozenset(found.withheld)
-        scene = scene_of(self.workspace, task, mounts, *place, unfolded=unfolded)
-        if task.id not in self.learning:
-            return Trace(task, scene, supervised=self.supervises)
-        nothing = decide(self._host, replace(found.ground, reads=(), writes=(), siblings={}))
-        bare = scene_of(self.workspace, task, nothing, *place)
-        return Trace(task, scene, bare=bare, supervised=False)
-
     async def _saving(
         self, task: Task, mounts: tuple[Mount, ...], stack: AsyncExitStack
     ) -> "Saving | None":
@@ -315,13 +289,8 @@ class BoxMaker:
         from vxwatch.sandbox.saving import saving  # noqa: PLC0415
 
         keep = Keep(self.workspace.root, self._placeholders, self._nursery, self._owner)
-        return await saving(mounts, task, partial(self._scene, task, mounts), keep, stack)
-
-    def _scene(self, task: Task, mounts: tuple[Mount, ...]) -> "Scene":
-        directory = os.path.realpath(
-            os.path.join(self.workspace.root, self.workspace.projects[task.project].dir)
-        )
-        return scene_of(self.workspace, task, mounts, directory, home(self._environ))
+        scene = partial(self.tracing.scene, self.workspace, task, mounts)
+        return await saving(mounts, task, scene, keep, stack)
 
     async def _make_missing(self, found: Survey, stack: AsyncExitStack) -> None:
         for missing in found.missing:

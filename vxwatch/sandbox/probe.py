@@ -62,10 +62,10 @@ async def probe(nursery: Nursery, environ: Mapping[str, str], root: str) -> Verd
             False, f"vx has no system call filter for {machine}", "use x86-64 or aarch64"
         )
     maker = BoxMaker(nursery, _workspace(root), environ, programs)
-    maker.supervises = may_supervise(programs.bwrap)
-    if maker.supervises and await _try_true(nursery, maker, environ) is None:
+    maker.tracing.supervises = may_supervise(programs.bwrap)
+    if maker.tracing.supervises and await _try_true(nursery, maker, environ) is None:
         return Verdict(True, supervises=True)
-    maker.supervises = False
+    maker.tracing.supervises = False
     message = await _try_true(nursery, maker, environ)
     if message is None:
         return Verdict(True)

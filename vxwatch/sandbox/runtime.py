@@ -111,8 +111,8 @@ class SandboxRuntime:
         maker = self._the_maker()
         if not self._looked:
             await asyncio.to_thread(self._look)
-        maker.tracer = self._tracer
-        maker.supervises = self._supervises()
+        maker.tracing.tracer = self._tracer
+        maker.tracing.supervises = self._supervises()
         own_proc = self._verdict is None or self._verdict.ok
         box = await maker.make(task, command, environment, stdin, folded=folded, own_proc=own_proc)
         self._live[box] = task.id
@@ -147,12 +147,12 @@ class SandboxRuntime:
             from vxwatch.sandbox.trace import MISSING  # noqa: PLC0415
 
             raise UserError("no-strace", f"--learn needs strace: {MISSING[0]}", MISSING[1])
-        self._the_maker().learning.add(task.id)
+        self._the_maker().tracing.learning.add(task.id)
 
     def distrust_tracer(self, task: "Task") -> None:
         """Run the command of this task without a tracer from now on: it failed."""
         if self._maker is not None:
-            self._maker.untraced.add(task.id)
+            self._maker.tracing.untraced.add(task.id)
 
     def _supervises(self) -> bool:
         return self._verdict is not None and self._verdict.supervises

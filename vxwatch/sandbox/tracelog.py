@@ -129,7 +129,9 @@ class TraceLog:
         """Whether the tracer failed, going by its log and the exit code of the command.
 
         A command that ends by itself says so in the log. Where its tracer was killed, each traced
-        call fails from then on; so does the last one, and the command then ends by a segfault.
+        call fails from then on; so does the last one, and the command then ends by a segfault. Newer
+        tracers (6.13 does, 6.1 does not) take the command with them, which nothing tells from one
+        that was killed itself, for want of memory most likely: that is not started again.
         """
         if not self.begun:
             return True

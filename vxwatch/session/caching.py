@@ -219,7 +219,8 @@ class Caching:
         begun = time.time_ns()
         over = self._runs_over
         try:
-            await _beside(cache, task, lambda: (cache.expire if over else cache.prepare)(task))
+            work = cache.expire if over else cache.prepare
+            await _do(cache, lambda: work(task), beside=cache.has_files(task))
         except UserError as error:
             return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         session.recording.begin(task.id)
@@ -233,7 +234,10 @@ class Caching:
         if task.id in session.memory.overtaken:
             return outcome
         with ExitStack() as stack:
-            made = await _beside(cache, task, lambda: stack.enter_context(cache.capture(task)))
+            capture = cache.capture(task)
+            made = await _do(
+                cache, lambda: stack.enter_context(capture), beside=cache.has_places(task)
+            )
             if made is None or (over and not made.presence.is_new(begun)):
                 return outcome
             path = moved(task)
@@ -289,9 +293,9 @@ def _waiting(task: "Task", held: Held) -> str:
     return f"{task.id} waits since {time.strftime('%H:%M:%S')}: another vx is at it ({who})"
 
 
-async def _beside(cache: Cache, task: "Task", work: Callable[[], _T]) -> _T:
-    """Have the cache do the work in a thread, if there are files of the task to work on."""
-    return await _in_thread(cache, work) if cache.has_places(task) else work()
+async def _do(cache: Cache, work: Callable[[], _T], *, beside: bool) -> _T:
+    """Have the cache do the work, in a thread if it may be much."""
+    return await _in_thread(cache, work) if beside else work()
 
 
 async def _in_thread(cache: Cache, work: Callable[[], _T]) -> _T:

@@ -257,12 +257,14 @@ class Cycle:
 
         One that is as it was may have changed and changed back.
         """
-        session = self._session
-        rewritten = self._written[task.id] = self._rewritten(task)
+        session, begun = self._session, self._begun_at[task.id]
+        self._look_up(task)
+        if session.index.stands(task.id, begun):
+            self._written[task.id] = []
+            return None
+        rewritten = self._written[task.id] = session.index.rewritten(task.id, begun)
         if rewritten:
             session.memory.overtaken.add(task.id)
-        elif session.index.stands(task.id):
-            return None
         changed = session.look_again(task)
         self._overtake_by(changed)
         if task.id not in session.memory.overtaken:
@@ -278,7 +280,9 @@ class Cycle:
             return
         if task.id in self._outdated:
             return
-        written = self._rewritten(task) if written is None else written
+        if written is None:
+            self._look_up(task)
+            written = session.index.rewritten(task.id, self._begun_at[task.id])
         renewed = {*session.index.renewed(written), *session.overwritten(written)}
         changed = session.index.refresh(renewed) if renewed else frozenset()
         self._overtake_by(changed)
@@ -300,13 +304,12 @@ class Cycle:
         project = self._session.workspace.projects[task.project]
         return {inside(project, path) for path in task.sandbox.write}
 
-    def _rewritten(self, task: "Task") -> list[str]:
-        """Look at what has happened by the end of the task; its inputs that were written meanwhile."""
+    def _look_up(self, task: "Task") -> None:
+        """Look at what has happened by the end of the task."""
         session = self._session
         self._overtake_by(session.look())
         if session.late():
             self._look_into(task, session.index.stirred(task.id, self._begun_at[task.id]))
-        return session.index.rewritten(task.id, self._begun_at[task.id])
 
     def _look_into(self, task: "Task", stirred: str | None) -> None:
         """A name came or went in this directory while the task ran: one that can be seen, or not."""

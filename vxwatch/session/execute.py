@@ -8,7 +8,7 @@ attempts.
 import asyncio
 import shlex
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from vxwatch.durations import format_duration
@@ -61,7 +61,7 @@ async def _attempt(session: "Session", task: "Task", command: str) -> Outcome:
     if report is None:
         return outcome
     remark(session, task, report)
-    if report.lost and outcome.code != TIMED_OUT:
+    if report.lost:
         outcome, _ = await _once(session, task, command)
     return with_report(outcome, report, task)
 
@@ -84,6 +84,8 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
             if end is None:
                 end = await stop(session, task, live.tree)
             report = await report_of(live, end)
+            if late and report is not None and report.lost:
+                report = None  # its tracer was stopped with it
     except LaunchError as error:
         failed = Outcome(task.id, "failed", error.code, detail=error.message, hint=error.hint)
         return failed, None
@@ -112,14 +114,18 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
     return outcome, report
 
 
+def _unit(
+    session: "Session", task: "Task", command: str, on_output: OnOutput
+) -> AbstractAsyncContextManager[Unit]:
+    if task.interactive:
+        return _in_front(session, task, command, on_output)
+    return unit(session, task, command, on_output)
+
+
 @asynccontextmanager
-async def _unit(
+async def _in_front(
     session: "Session", task: "Task", command: str, on_output: OnOutput
 ) -> AsyncIterator[Unit]:
-    if not task.interactive:
-        async with unit(session, task, command, on_output) as live:
-            yield live
-        return
     foreground = session.foreground
     async with (
         foreground.turn(),

@@ -103,5 +103,7 @@ async def stop(session: "Session", task: "Task", tree: "Tree") -> "Exit":
 
 async def bounded(tree: "Tree", limit: float | None) -> "Exit | None":
     """The tree's exit, or None when `limit` seconds passed first."""
+    if limit is None:
+        return await tree.wait()
     late = await race(tree.wait(), within=limit) is None
     return None if late else await tree.wait()
