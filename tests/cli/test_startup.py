@@ -12,7 +12,7 @@ from tests.harness.workspace import Workspace
 
 NEVER_FOR_A_RUN = {
     *("rich", "watchfiles", "psutil", "anyio", "yaml", "click", "_ssl"),
-    *("inspect", "dis", "ast"),
+    *("inspect", "dis", "ast", "tokenize", "textwrap", "asyncio.sslproto", "asyncio.staggered"),
 }
 
 
@@ -161,8 +161,14 @@ def test_what_asyncio_was_loaded_without_is_there_once_it_is_used() -> None:
 import sys
 from vxwatch.cli import eventloop
 eventloop.load()
-import asyncio, ssl, inspect
+import asyncio, ssl, inspect, traceback, linecache
 assert ssl.create_default_context and inspect.isfunction(eventloop.load)
+assert linecache.getline(linecache.__file__, 1)
+assert asyncio.base_events.sslproto.SSLProtocol
+async def refused():
+    await asyncio.open_connection(host="127.0.0.1", port=1, happy_eyeballs_delay=1)
+try: asyncio.run(refused())
+except OSError as error: assert "refused" in "".join(traceback.format_exception(error))
 async def nothing(): pass
 assert asyncio.iscoroutinefunction(nothing) and not asyncio.iscoroutinefunction(len)
 async def debugged():

@@ -74,11 +74,11 @@ def test_only_outputs_may_come_and_go(
     assert around.stands(root) is stands
 
 
-@pytest.mark.parametrize("outputs", ["out/*.js", "**/*.js"])
+@pytest.mark.parametrize("outputs", ["out/*.js", "**/*.js", "out/** !out/keep"])
 def test_where_other_files_may_lie_between_outputs_nothing_is_known(
     root: str, cache: Cache, outputs: str
 ) -> None:
-    assert surroundings(root, tasks(outputs), cache, time.time_ns() + FAR) is None
+    assert surroundings(root, tasks(*outputs.split()), cache, time.time_ns() + FAR) is None
 
 
 def test_what_moved_since_is_not_known(root: str, cache: Cache) -> None:
@@ -97,6 +97,18 @@ def test_outputs_that_keys_go_by_are_not_to_be_restored_so(root: str, cache: Cac
     assert not told("", "a", "a/out")
     assert not told("", "a", "a/out/deep/x.js")
     assert not told("", "a/src")
+
+
+def test_outputs_that_git_tracks_are_not_to_be_restored_so(root: str, cache: Cache) -> None:
+    some = tasks("out/**")
+    places = surroundings(root, some, cache, time.time_ns() + FAR)
+    assert places is not None
+    with open(f"{root}/a/out/x", "w") as file:
+        file.write("made")
+    for command, told in (("init -q", True), ("add -f a/out/x", False)):
+        subprocess.run(("git", *command.split()), cwd=root, check=True)
+        described = describe(whole(root), places, ["a"], {some[0]: "k"}, cache, "vx run t")
+        assert bool(described) is told
 
 
 def test_what_another_vx_described_is_not_believed(root: str, cache: Cache) -> None:

@@ -13,8 +13,8 @@ import zstandard
 
 from vxwatch.cache.key import Key
 from vxwatch.cache.store import Store, spelled
-from vxwatch.events import Outcome
 from vxwatch.model import TaskId
+from vxwatch.outcome import Outcome
 
 STARTED = ("ran", "failed", "ready")
 """The statuses of tasks whose command was started."""

@@ -7,13 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from vxwatch.cli import failures
 from vxwatch.cli.signals import Early, answer, hearing
 from vxwatch.events import Emit, RunEnded, RunStarted
 from vxwatch.masking import Masker
-from vxwatch.output import diagnostics
 from vxwatch.output.plain import Plain
-from vxwatch.output.record import Record
 from vxwatch.output.style import Style, wants_colour
 from vxwatch.output.writer import Writer
 from vxwatch.process.suspension import Loop
@@ -23,6 +20,7 @@ from vxwatch.session.result import exit_code
 from vxwatch.session.session import Session
 
 if TYPE_CHECKING:
+    from vxwatch.output.record import Record
     from vxwatch.session.board import Board
 
 FLUSH_PATIENCE = 2.0
@@ -35,7 +33,7 @@ def live(
     known: Knowledge,
     heeded: list[signal.Signals],
     early: Early,
-    record: Record | None = None,
+    record: "Record | None" = None,
 ) -> int:
     """Run the session; its exit code. `early` answers signals before it and once all is gone.
 
@@ -69,8 +67,12 @@ def live(
         renderer.close()
         writer.close(patience)
     if fault is not None:
+        from vxwatch.cli import failures
+
         return failures.report(fault, masker)
     if writer.failure is not None:
+        from vxwatch.output import diagnostics
+
         diagnostics.report(diagnostics.unwritable(writer.failure))
         return code or 1
     return code

@@ -1,8 +1,11 @@
 """The words for what happened: durations, outcomes, summaries. Pure; no colour, no bytes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from vxwatch.events import Outcome, ServerExited
+if TYPE_CHECKING:
+    from vxwatch.events import ServerExited
+    from vxwatch.outcome import Outcome
 
 SECOND = 1000
 MINUTE = 60 * SECOND
@@ -36,7 +39,7 @@ def code(value: int) -> str:
     return f"exit code {value} ({name})" if name else f"exit code {value}"
 
 
-def outcome(result: Outcome) -> str:
+def outcome(result: "Outcome") -> str:
     """One line for one task: what became of it and why."""
     parts = [result.task, result.status]
     if result.status == "skipped" and result.blocked_by:
@@ -50,13 +53,13 @@ def outcome(result: Outcome) -> str:
     return " ".join(parts)
 
 
-def server_exited(event: ServerExited) -> str:
+def server_exited(event: "ServerExited") -> str:
     """One line for a server that ended by itself: how, and whether it comes back."""
     line = f"{event.task} {event.detail or 'ended by itself'}: {code(event.code)}"
     return line if event.again is None else f"{line}; starts again in {duration(event.again)}"
 
 
-def counts(outcomes: Iterable[Outcome]) -> str:
+def counts(outcomes: "Iterable[Outcome]") -> str:
     """`2 ran, 1 fresh, 1 failed`, naming only what occurred."""
     found: dict[str, int] = {}
     for result in outcomes:
@@ -77,7 +80,7 @@ def changed(paths: Sequence[str]) -> str:
 
 
 def cycle(
-    number: int, outcomes: Sequence[Outcome], kept: int, seconds: float, paths: Sequence[str]
+    number: int, outcomes: "Sequence[Outcome]", kept: int, seconds: float, paths: Sequence[str]
 ) -> str:
     """The line that ends a cycle."""
     ran = sum(1 for r in outcomes if r.status in ("ran", "ready"))

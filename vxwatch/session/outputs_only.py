@@ -19,9 +19,9 @@ from vxwatch.cache.reuse import Cache
 from vxwatch.cache.standing import look
 from vxwatch.cache.store import Store
 from vxwatch.cache.tracked import TrackedFiles
-from vxwatch.events import Outcome
 from vxwatch.graph.places import upward
 from vxwatch.model import Globs, Project, Task
+from vxwatch.outcome import Outcome
 from vxwatch.session.restoring import restore_all, whatever_it_takes
 from vxwatch.workspace.home import has_session
 
@@ -69,6 +69,8 @@ def surroundings(
     names: dict[str, set[str]] = {}
     for task in tasks:
         declared = cache.declared(task)
+        if any(pattern.startswith("!") for patterns in task.outputs or () for pattern in patterns):
+            return None
         for place in declared.roots:
             directory, _, name = place.rpartition("/")
             kinds = [f"{name}/"] * declared.holds(place) + [name] * declared.matches(place)
@@ -134,7 +136,9 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
         cache.track_nothing()
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]
-        ended = restore_all(rest, keys, cache, root, command, whatever_it_takes) if rest else None
+        if not rest or not cache.expect(keys[task.id] for task in rest):
+            return None
+        ended = restore_all(rest, keys, cache, root, command, whatever_it_takes)
     if ended is None:
         return None
     return tuple(ended.get(task) or Outcome(task, "fresh") for task in keys)

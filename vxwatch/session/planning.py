@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vxwatch.cache.loaded import load
 from vxwatch.errors import UserError
-from vxwatch.graph.changed import changed_tasks
 from vxwatch.graph.tasks import Graph, plan
-from vxwatch.workspace.changes import Changes
 from vxwatch.workspace.discover import find_root
 from vxwatch.workspace.manifests import NAMES, PROGRAM_SETTINGS, SETTINGS
 from vxwatch.workspace.ports import refuse_shared_ports
@@ -139,6 +137,9 @@ def _affected(
     workspace: "Workspace", graph: Graph, named: "tuple[TaskId, ...]", base: str
 ) -> "tuple[TaskId, ...]":
     """Those of the named tasks that a change since the base reaches."""
+    from vxwatch.graph.changed import changed_tasks  # noqa: PLC0415 - few runs ask for it
+    from vxwatch.workspace.changes import Changes  # noqa: PLC0415
+
     paths = Changes(workspace.root).since_base(base or workspace.affected_base, os.environ)
     reached = changed_tasks(workspace, graph, paths, shared=_shared(workspace, paths))
     return tuple(task for task in named if task in reached)
@@ -210,6 +211,8 @@ def _shared(workspace: "Workspace", paths: "Iterable[str]") -> set[str]:
 
 def _changed_projects(workspace: "Workspace", commit: str) -> set[str]:
     """The projects in whose directories a file differs from a commit."""
+    from vxwatch.workspace.changes import Changes  # noqa: PLC0415 - few runs ask for it
+
     paths = Changes(workspace.root).since(commit)
     if not _shared(workspace, paths).isdisjoint(paths):
         return set(workspace.projects)

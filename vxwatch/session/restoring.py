@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from vxwatch.cache.history import Recorder
 from vxwatch.cache.locks import Held, TaskLocks
 from vxwatch.cache.reuse import Cache
-from vxwatch.events import Outcome
+from vxwatch.outcome import Outcome
 from vxwatch.process.twin import Twin, pays
 
 if TYPE_CHECKING:
@@ -35,12 +35,10 @@ def restore_all(
 ) -> dict["TaskId", Outcome] | None:
     """How these tasks ended, whose keys can be vouched for; None where one of them must run.
 
-    `stands` says whether the inputs of a task still are what its key says: a watch that is at work
+    Their results are known to be there (`Cache.expect`). `stands` says whether the inputs of a task still are what its key says: a watch that is at work
     here may have made what they are by now, and nothing older is to come over that.
     """
     begun = time.time_ns()
-    if not cache.expect(keys[task.id] for task in tasks):
-        return None
     started: dict[TaskId, int] = {}
     with closing(TaskLocks(root)) as locks:
         ended = _restore_all(tasks, _Restorer(keys, cache, locks, stands), started)

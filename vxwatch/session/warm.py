@@ -7,14 +7,10 @@ present key lies on disk as it was saved. Whatever else there is, an event loop 
 import contextlib
 from typing import TYPE_CHECKING
 
-from vxwatch.cache.proof import Evidence, prove
 from vxwatch.cache.results import is_kept
 from vxwatch.cache.reuse import Cache
-from vxwatch.events import Outcome
+from vxwatch.outcome import Outcome
 from vxwatch.process.twin import Twin, pays
-from vxwatch.session.footprint import footprint
-from vxwatch.session.outputs_only import describe, surroundings
-from vxwatch.session.restoring import restore_all, whatever_it_takes
 from vxwatch.workspace.home import has_session
 
 if TYPE_CHECKING:
@@ -101,9 +97,14 @@ class Warm:
             return None
         if not rest or not all(known.keys.vouched(task.id) for task in rest):
             return None
+        keys = {task.id: known.keys.key(task.id) for task in rest}
+        if not cache.expect(keys.values()):
+            return None
+        from vxwatch.session.outputs_only import surroundings  # noqa: PLC0415 - few runs restore
+        from vxwatch.session.restoring import restore_all, whatever_it_takes  # noqa: PLC0415
+
         root = self._plan.workspace.root
         self._around = surroundings(root, self._kept, cache, self._plan.since)
-        keys = {task.id: known.keys.key(task.id) for task in rest}
         stands = known.index.stands if has_session(root) else whatever_it_takes
         ended = restore_all(rest, keys, cache, root, command, stands)
         if ended is None or known.in_trouble:
@@ -117,6 +118,10 @@ class Warm:
         Not where git's commits or commands of the config have a say, which have to be asked each
         time, nor where secrets count, which are not to be guessed from a hash.
         """
+        from vxwatch.cache.proof import Evidence, prove  # noqa: PLC0415 - where there was little to do
+        from vxwatch.session.footprint import footprint  # noqa: PLC0415
+        from vxwatch.session.outputs_only import surroundings  # noqa: PLC0415
+
         options, workspace = self._options, self._plan.workspace
         if options.affected is not None or any("[" in one for one in options.filters):
             return
@@ -150,6 +155,8 @@ class Warm:
 
         A run of named projects shows what the tasks wrote, which takes the long way.
         """
+        from vxwatch.session.outputs_only import describe  # noqa: PLC0415 - as above
+
         if not self._plan.broad:
             return ""
         keys = {task: self._known.keys.key(task.id) for task in self._kept}
