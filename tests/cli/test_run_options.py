@@ -42,6 +42,16 @@ def test_no_more_tasks_run_at_once_than_asked_for(ws: Workspace) -> None:
     assert done.code == 0, done.text
 
 
+def test_eight_tasks_run_at_once_where_nobody_says_otherwise(ws: Workspace) -> None:
+    names = "abcdefgh"
+    there = '[ "$(ls -d "$LOGS"/at-* | wc -l)" -ge 8 ]'
+    for name in names:
+        wait = f"i=0; until {there}; do i=$((i + 1)); [ $i -lt 400 ] || exit 9; sleep 0.05; done"
+        ws.task(name, f'mkdir "$LOGS/at-{name}"; {wait}')
+    done = ws.vx("run", *names)
+    assert done.code == 0, done.text
+
+
 @pytest.fixture
 def many(ws: Workspace) -> Workspace:
     """Three packages: app needs lib; tool has no build."""

@@ -259,7 +259,7 @@ WORKSPACE = Table(
         ),
         "concurrency": (
             _Concurrency(),
-            "how many tasks run at once; default: one for each core, at least 4",
+            "how many tasks run at once; default: one for each core, at least 8",
         ),
         "timeout": (Duration(zero=False), "for tasks that are no servers and have none"),
         "affected_base": (

@@ -163,7 +163,8 @@ class Tree:
         self._rest = rest
         _resolve(self._exited, (code if code >= 0 else 128 - code, cpu, peak_rss))
         if self._ending is None:
-            self._drain()
+            # What waits in its pipes, and mostly their end, is read in this turn of the loop.
+            asyncio.get_running_loop().call_soon(self._drain)
         if gone:
             self.on_gone()
 
@@ -189,15 +190,16 @@ class Tree:
 
     # Its life and its end
 
-    def _on_part(self, _: "asyncio.Future[Any]") -> None:
+    def _on_part(self, part: "asyncio.Future[Any]") -> None:
         """The leader was reaped or a pipe is at its end; its life is over with the last of them."""
         if self._life.done():
             return
-        # Another part may have failed before this call came.
-        ended = [one for one in self._parts if one.done()]
-        fault = next(filter(None, map(_fault_of, ended)), None)
-        if fault is None and len(ended) < len(self._parts):
-            return
+        fault = _fault_of(part)
+        if fault is None:
+            if not all(one.done() for one in self._parts):
+                return
+            # Another part may have failed before this call came.
+            fault = next(filter(None, map(_fault_of, self._parts)), None)
         started = self._command_ran()
         if fault is not None:
             _fail(self._life, fault)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from vxwatch.model import TaskId, Workspace
 
 
-FEWEST_AT_ONCE = 4
-"""Tasks at once where nobody says otherwise and cores are few: many tasks wait more than they compute."""
+FEWEST_AT_ONCE = 8
+"""Tasks at once where nobody says otherwise and cores are few: many tasks wait more than they compute,
+also for vx (seen: 3,270 small ones on two cores take a tenth to a fifth less time than with 4)."""
 
 
 class Options(NamedTuple):
