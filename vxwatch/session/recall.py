@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from vxwatch.cache.key import SCHEMA
+from vxwatch.cache import SCHEMA
 from vxwatch.cache.remembered import Keys
 
 if TYPE_CHECKING:
