@@ -209,6 +209,11 @@ def test_a_submodule_has_its_work_tree_where_it_is(root: Path) -> None:
     assert shows(root, lambda _: (root.parent / "own").write_text("*.log"))
 
 
+def test_a_list_of_submodules_at_the_top_shows(root: Path) -> None:
+    git(root / "src", "init", "-q")
+    assert shows(root, lambda _: (root.parent / ".gitmodules").touch())
+
+
 def test_links_in_a_circle_end(root: Path) -> None:
     rules = Path.home() / "shared/git/ignore"
     rules.symlink_to(rules)

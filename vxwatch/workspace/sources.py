@@ -18,6 +18,7 @@ _OF_A_REPOSITORY = (
     *("index", "config", "config.worktree", "commondir"),
     *("info/exclude", "info/attributes"),
 )
+_AT_THE_TOP = (".git", ".gitmodules")
 
 
 def sources(git: Git, directories: Iterable[str]) -> set[str] | None:
@@ -30,7 +31,7 @@ def sources(git: Git, directories: Iterable[str]) -> set[str] | None:
     above = [*_above(git.root)]
     repositories = [place for place in (git.root, *above) if _begins(place)][:1]
     found = {path for place in (*places, *above) for path in _of(place)}
-    found.update(f"{place}/.git" for place in above)
+    found.update(f"{place}/{name}" for place in above for name in _AT_THE_TOP)
     program = git_program(git.root)
     if program and git.present:
         repositories += [place for place in places if place != git.root and _begins(place)]
