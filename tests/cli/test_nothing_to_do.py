@@ -107,6 +107,26 @@ def test_what_changes_is_seen(kept: Workspace, change: object, then: str) -> Non
     assert told(kept) == "1 fresh"
 
 
+def test_rules_behind_a_link_are_seen(kept: Workspace) -> None:
+    home = kept.file("../home")
+    os.makedirs(f"{home}/dotfiles")
+    os.symlink("dotfiles", f"{home}/.config")
+    kept.write("src/b.txt", "b")
+    kept.write("../home/dotfiles/rules", "nothing\n")
+    kept.write("../home/dotfiles/own", "b.txt\n")
+    kept.write("../home/dotfiles/git/config", "[include]\npath = more\n")
+    os.symlink("../rules", f"{home}/dotfiles/git/ignore")
+    kept.environment.update(HOME=home)
+    kept.environment.pop("XDG_CONFIG_HOME", None)
+    assert told(kept) == "1 ran"
+    prove(kept)
+    kept.write("../home/dotfiles/rules", "a.txt\n")
+    assert told(kept) == "1 ran"
+    prove(kept)
+    kept.write("../home/dotfiles/git/more", "[core]\nexcludesFile = ~/dotfiles/own\n")
+    assert told(kept) == "1 ran"
+
+
 def test_a_new_root_of_the_workspace_is_seen(kept: Workspace) -> None:
     told(kept)
     prove(kept)

@@ -208,6 +208,14 @@ def test_a_variable_that_counts_reaches_everything(root: str) -> None:
     )
 
 
+def test_nothing_that_another_vx_made_is_recalled(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys(root)[1] == LOOSE
+    monkeypatch.setattr("vxwatch.session.recall.__version__", "99.0")
+    assert keys(root)[1] == EVERYTHING | LOOSE
+
+
 def test_a_command_for_fewer_tasks_recalls_them_too(root: str) -> None:
     few = OPTIONS._replace(names=("build",))
     assert keys(root, few) == (anew(root, few), set())

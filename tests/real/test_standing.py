@@ -70,6 +70,14 @@ def test_not_with_another_environment(root: str, environ: dict[str, str]) -> Non
     assert not stands(root, environ=environ)
 
 
+@pytest.mark.parametrize(("name", "value"), [("__version__", "99.0"), ("SCHEMA", 99)])
+def test_not_for_another_vx(
+    root: str, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    monkeypatch.setattr(f"vxwatch.cache.standing.{name}", value)
+    assert not stands(root)
+
+
 def test_not_for_another_command(root: str) -> None:
     assert not stands(root, ("run", "test"))
     assert not stands(root, ("run", "build", "--all"))

@@ -14,10 +14,8 @@ from typing import NamedTuple
 
 import xxhash
 
+from vxwatch.cache import SCHEMA
 from vxwatch.model import Globs, Sandbox, Task, TaskId
-
-SCHEMA = 1
-"""Moves whenever the same task on the same files shall get another key."""
 
 UNSET = "unset"
 _NONE: Mapping[str, str] = {}

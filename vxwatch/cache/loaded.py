@@ -127,7 +127,9 @@ def _evidence(workspace: Workspace, since: int) -> Sequence[object] | None:
 def _index(root: str) -> tuple[str, Stamp | None]:
     """Where git has its index of the repository around the root, and the stamps of that."""
     directory = git_directory(root)
-    return ("", None) if directory is None else (directory, look(f"{directory}/index"))
+    if directory is None:
+        return "", None
+    return directory, look(os.path.realpath(f"{directory}/index"))
 
 
 def _places(workspace: Workspace, since: int) -> Sequence[object] | None:

@@ -12,6 +12,8 @@ import os
 
 from xxhash import xxh3_128, xxh3_128_hexdigest
 
+from vxwatch import __version__
+from vxwatch.cache import SCHEMA
 from vxwatch.cache.stamps import Stamp, stamp_of
 
 TYPE_CHECKING = False  # as typing has it, which is not loaded
@@ -64,10 +66,13 @@ class Command:
         return Standing(root, "", again) if again else None
 
     def head(self, said: "Sequence[str]", names: "Sequence[str]", parts: int) -> str:
-        """A hash of the variables that count, these names among them, and of what else a proof is."""
+        """A hash of the variables that count, these names among them, and of what else a proof is.
+
+        Another vx may see something to do where the one that wrote it saw nothing.
+        """
         counts = {n for n in self._environ if n.startswith(_COUNTS)} | _COUNT_TOO | {*names}
         values = [(name, self._environ.get(name)) for name in sorted(counts) if name]
-        whole = repr((said, names, parts, values))
+        whole = repr((__version__, SCHEMA, said, names, parts, values))
         return xxh3_128_hexdigest(whole.encode("utf-8", "surrogateescape"))
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def footprint(
     workspace: "Workspace", directory: str, index: "FileIndex", ignores: Ignores
 ) -> set[str] | None:
-    """Paths, absolute or relative to the root; None where links lead to what no path here shows.
+    """Paths, absolute or relative to the root; None where more counts than they can show.
 
+    Links may lead to what no path here shows, and git's settings say what only git can tell.
     `directory` is where vx was called.
     """
     root = workspace.root
@@ -38,6 +39,9 @@ def footprint(
         return ignores.ignored([place for place in inner if not index.holds(place)])
 
     places = directories(root, ignored)
+    listing = sources(Git(root), places)
+    if listing is None:
+        return None
     return {
         *workspace.config_files,
         *workspace.config_directories,
@@ -46,7 +50,7 @@ def footprint(
         *workspace.member_parents,
         *workspace.bare_members,
         *places,
-        *sources(Git(root), places),
+        *listing,
         *index.paths,
     }
 

@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from vxwatch import __version__
+from vxwatch.cache import SCHEMA
 from vxwatch.cache.content import older
-from vxwatch.cache.key import SCHEMA
 from vxwatch.cache.reuse import Cache
 from vxwatch.cache.standing import look
 from vxwatch.cache.store import Store

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from vxwatch.cache.key import SCHEMA
+from vxwatch import __version__
+from vxwatch.cache import SCHEMA
 from vxwatch.cache.remembered import Keys
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def terms(plan: "Plan", options: "Options", index: "FileIndex", environ: Mapping
         return ""
     names = {name for task in tasks for name in task.input_env}
     values = [(name, environ.get(name)) for name in sorted(names)]
-    counts = repr((SCHEMA, workspace.fingerprint, values, sorted(index.ignored)))
+    made_by = __version__, SCHEMA
+    counts = repr((made_by, workspace.fingerprint, values, sorted(index.ignored)))
     return xxhash.xxh3_128_hexdigest(counts.encode("utf-8", "surrogateescape"))
 
 
