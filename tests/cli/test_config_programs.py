@@ -214,6 +214,28 @@ def test_files_and_names_that_it_reads_count(ws: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
+    "asked",
+    [
+        "os.path.exists('parts/one/on')",
+        "__import__('pathlib').Path('parts/one/on').is_file()",
+        "bool(__import__('glob').glob('parts/*/on'))",
+        "os.access('parts/one/on', os.R_OK)",
+        "os.path.islink('parts/one/on') or os.path.isfile('parts/one/on')",
+    ],
+)
+def test_what_it_asks_about_counts(ws: Workspace, asked: str) -> None:
+    ws.write("parts/one/off", "")
+    text = f"import os\nyes = {asked}\n"
+    text += "config = {'tasks': {'t': {'command': f'echo answer {yes}'}}}\n"
+    ws.write("vx.config.py", text)
+    for _ in range(2):
+        assert "answer False" in ws.vx("run", "t").out
+        ws.write("parts/one/on", "")
+        assert "answer True" in ws.vx("run", "t").out
+        os.unlink(ws.file("parts/one/on"))
+
+
+@pytest.mark.parametrize(
     ("first", "second"),
     [("vx.toml", "vx.config.py"), ("vx.workspace.toml", "vx.workspace.py")],
 )

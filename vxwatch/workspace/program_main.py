@@ -32,9 +32,13 @@ _REFUSED = (
     *("os.posix_spawn", "os.spawn", "os.kill", "os.remove", "os.rename", "os.mkdir", "os.rmdir"),
     *("os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown", "os.utime", "os.setxattr"),
 )
+_ASKING = ("stat", "lstat", "access", "readlink")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 At = tuple["str | int", ...]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class RefusedError(Exception):
@@ -101,6 +105,16 @@ class Looks:
         elif event.startswith(_REFUSED):
             raise RefusedError(f"a config starts nothing and changes nothing ({event})")
 
+    def hears(self, call: "Callable[..., object]") -> "Callable[..., object]":
+        """The same call, of which Python tells nothing; what it asks about counts."""
+
+        def heard(path: object, *rest: object, **named: object) -> object:
+            if named.get("dir_fd") is None:
+                self._ask(path)
+            return call(path, *rest, **named)
+
+        return heard
+
     def find_spec(self, name: str, path: "object" = None, _: object = None) -> None:
         """Told of each module that nobody found: it may be there the next time."""
         if name.partition(".")[0] not in sys.stdlib_module_names:
@@ -128,6 +142,13 @@ class Looks:
         if written or (isinstance(flags, int) and flags & _WRITING):
             raise RefusedError("a config writes no file")
         self._note(path)
+
+    def _ask(self, path: object) -> None:
+        """Note it where it is in the workspace: anything else may be asked about."""
+        if isinstance(path, str | bytes | os.PathLike):
+            full = os.path.abspath(os.fsdecode(path))
+            if _is_local(full, self._root):
+                self.paths.add(full)
 
     def _note(self, path: object) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
@@ -228,6 +249,8 @@ def _prepare(places: "tuple[str, ...]", root: str, looks: Looks, environment: En
     sys.meta_path.append(looks)
     os.environ = environment  # noqa: B003 - the program shall meet ours
     sys.addaudithook(looks.audit)
+    for name in _ASKING:
+        setattr(os, name, looks.hears(getattr(os, name)))
 
 
 def _value(code: types.CodeType, program: str) -> object:
