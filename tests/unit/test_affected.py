@@ -103,6 +103,22 @@ def test_a_lockfile_touches_every_task_with_declared_inputs() -> None:
     assert affected().touched(["packages/ui/pnpm-lock.yaml"]).inputs == set()
 
 
+def test_a_lockfile_touches_who_is_saved_by_outputs_alone() -> None:
+    tasks = {
+        "pack": {"outputs": writes("dist/**")},
+        "lock": {"outputs": writes(wide=("uv.lock",)), "depends_on": ("pack",)},
+        "sync": {"outputs": writes("env/**"), "depends_on": ("lock",)},
+        "try": {},
+        "serve": server("any", outputs=writes()),
+    }
+    space = workspace(project("app", tasks))
+    found = Affected(space, plan(space, [f"app#{name}" for name in tasks]))
+    saved = {"app#pack", "app#lock", "app#sync"}
+    assert found.touched(["yarn.lock"], ["yarn.lock"]).uncached == saved
+    assert found.touched(["uv.lock"]).uncached == {"app#pack"}
+    assert not found.generated("uv.lock")
+
+
 def test_several_paths_touch_what_each_of_them_touches() -> None:
     touched = affected().touched(["packages/ui/src/a", "packages/web/readme.md"])
     assert touched.inputs == {"ui#build"}

@@ -16,7 +16,7 @@ import xxhash
 
 from vxwatch.model import Globs, Sandbox, Task, TaskId
 
-SCHEMA = 1
+SCHEMA = 2
 """Moves whenever the same task on the same files shall get another key."""
 
 UNSET = "unset"
