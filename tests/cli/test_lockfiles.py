@@ -1,6 +1,7 @@
 """A bump in a lockfile reaches whoever it concerns: nobody is told to be fresh who is not."""
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -103,3 +104,47 @@ def test_a_member_takes_the_whole_lockfile_by_workspace_files(
 ) -> None:
     tree.write("packages/b/vx.toml", peeks(f'inputs = {inputs}, outputs = ["dist/**"]'))
     assert says_after_bump(tree) == says
+
+
+NPM = {
+    "name": LOCK,
+    "text": """{"lockfileVersion": 3, "packages": {
+"": {"devDependencies": {"x": "1"}}, "packages/a": {"name": "a"},
+"node_modules/a": {"link": true, "resolved": "packages/a"}, "node_modules/x": {"version": "VERSION"}
+}}""",
+}
+PNPM = {
+    "name": "pnpm-lock.yaml",
+    "text": """lockfileVersion: '9.0'
+importers:
+  .:
+    devDependencies:
+      x: {specifier: '1', version: VERSION}
+  packages/a: {}
+packages:
+  x@VERSION:
+    resolution: {integrity: VERSION}
+snapshots:
+  x@VERSION: {}
+""",
+}
+YARN = {"name": "yarn.lock", "text": '# yarn lockfile v1\n\n\nx@1:\n  version "VERSION"\n'}
+
+
+@pytest.mark.parametrize("lock", [NPM, PNPM, YARN], ids=["npm", "pnpm", "yarn"])
+@pytest.mark.parametrize("name", ["top", "a", None])
+def test_a_bump_of_what_the_root_needs_reaches_all(
+    ws: Workspace, lock: Mapping[str, str], name: str | None
+) -> None:
+    """Also if the root gives way to a member: by its own name, or by that of its directory."""
+    member = "a" if name else os.path.basename(ws.path)
+    root = {"workspaces": ["packages/*"], "devDependencies": {"x": "1"}}
+    ws.write("package.json", json.dumps({"name": name, **root} if name else root))
+    ws.write("pnpm-workspace.yaml", "packages: ['packages/*']\n")
+    ws.write("packages/a/package.json", json.dumps({"name": member}))
+    ws.write("packages/a/vx.toml", peeks('inputs = ["src/**"], outputs = ["dist/**"]'))
+    ws.write(lock["name"], lock["text"].replace("VERSION", "1.0.0"))
+    assert run(ws, "build", "--all") == "1 ran"
+    assert run(ws, "build", "--all") == "1 fresh"
+    ws.write(lock["name"], lock["text"].replace("VERSION", "1.0.1"))
+    assert run(ws, "build", "--all") == "1 ran"

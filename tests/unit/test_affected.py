@@ -104,7 +104,7 @@ def test_a_lockfile_touches_every_task_with_declared_inputs() -> None:
 
 
 def test_a_lockfile_touches_who_is_saved_by_outputs_alone() -> None:
-    tasks = {
+    tasks: dict[str, dict[str, Any]] = {
         "pack": {"outputs": writes("dist/**")},
         "lock": {"outputs": writes(wide=("uv.lock",)), "depends_on": ("pack",)},
         "sync": {"outputs": writes("env/**"), "depends_on": ("lock",)},

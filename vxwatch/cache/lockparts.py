@@ -48,7 +48,7 @@ class LockParts:
 
     def _kept(self, path: str, whole: str) -> Mapping[str, str] | None:
         place = f"{self._workspace.root}/{PLACE}/{path}"
-        stamp = f"2 {whole} {self._shape}"
+        stamp = f"3 {whole} {self._shape}"
         parts = _load(place, stamp, self._workspace.projects)
         if parts is not None:
             return parts
@@ -80,7 +80,8 @@ class LockParts:
                 found = json.load(file)
             return found if isinstance(found, dict) else {}
 
-        places = [project.dir for project in self._workspace.projects.values()]
+        # The root may be no project, or have given way to one of its name.
+        places = {"", *(project.dir for project in self._workspace.projects.values())}
         try:
             with open(f"{self._workspace.root}/{path}", encoding="utf-8") as file:
                 return read_lock(path, file.read(), wanted, places), asked
