@@ -258,10 +258,19 @@ def test_a_server_takes_what_its_dependency_writes_but_that_is_no_edit() -> None
 def test_a_manifest_that_holds_the_config_still_counts_as_manifest() -> None:
     space = workspace(project("p", {"test": {}}))
     own = space.projects["p"]
-    merged = type(own)("p", "p", "p/pyproject.toml", "p/pyproject.toml", (), own.tasks)
-    space = workspace(merged)
+    manifests = ("p/package.json", "p/pyproject.toml")
+    space = workspace(own._replace(manifests=manifests, config="p/pyproject.toml"))
     found = Affected(space, plan(space, ["p#test"]))
     assert found.touched(["p/pyproject.toml"]).uncached == {"p#test"}
+
+
+def test_each_manifest_of_a_project_is_an_input() -> None:
+    own = project("p", {"test": cached("src/**")})
+    space = workspace(own._replace(manifests=("p/package.json", "p/pyproject.toml")))
+    found = Affected(space, plan(space, ["p#test"]))
+    for manifest in ("p/package.json", "p/pyproject.toml"):
+        assert found.touched([manifest], [manifest]).inputs == {"p#test"}
+        assert manifest in found.literals()
 
 
 def test_the_places_to_list_hold_every_file_a_task_may_take() -> None:

@@ -3,7 +3,7 @@
 One rule answers both, so that a change is seen by exactly the tasks whose keys it moves:
 
 - a task with declared inputs takes what its patterns match (those of its project stop at nested
-  projects), its project's manifest and the workspace's lockfiles; not what it writes itself, and
+  projects), its project's manifests and the workspace's lockfiles; not what it writes itself, and
   not what any task it depends on writes: that comes in by key;
 - a task without takes every file of its project that no task declares as output, but vx's own
   config; where it is saved the workspace's lockfiles too, and where nothing of it is, not what only
@@ -218,9 +218,8 @@ class Affected:
             return self._rooted(project, task.persistent.restart_on), ()
         if task.inputs is None:
             return ((project.dir,), ()) if task.command is not None else ((), ())
-        manifest = (project.manifest,) if project.manifest else ()
         own = self._rooted(project, task.inputs.files)
-        return own + manifest, self._matchers[task.inputs.workspace_files].roots()
+        return own + project.manifests, self._matchers[task.inputs.workspace_files].roots()
 
     def directories(self) -> tuple[str, ...]:
         """The places to list, none inside another ("" is the root); some may be files."""
@@ -243,8 +242,8 @@ class Affected:
             for name in self._matchers[patterns].literals():
                 found.add(f"{base}/{name}" if base else name)
         for task in self._cached:
-            found.add(self._projects[task.project].manifest or "")
-        return frozenset(path for path in found if path and not excluded(path))
+            found.update(self._projects[task.project].manifests)
+        return frozenset(path for path in found if not excluded(path))
 
     def scattered(self) -> frozenset[str]:
         """The directories in which names like `**/.env` count wherever they are found."""
@@ -285,7 +284,7 @@ class Affected:
             self._own(task, inputs.files, path, ignored=ignored)
             or (bool(wide) and self._fits(wide, path, ignored=ignored))
             or path in LOCKFILES
-            or path == self._projects[task.project].manifest
+            or path in self._projects[task.project].manifests
         )
 
     def _own(self, task: Task, patterns: tuple[str, ...], path: str, *, ignored: bool) -> bool:
@@ -303,7 +302,7 @@ class Affected:
         return (
             owner is not None
             and owner.name == task.project
-            and (path != owner.config or path == owner.manifest)
+            and (path != owner.config or path in owner.manifests)
             and not self.writers(path)
             and (task.outputs is not None or not self._only_restarts(owner, path))
         )
