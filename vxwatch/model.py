@@ -123,13 +123,13 @@ class Task(NamedTuple):
 class Project(NamedTuple):
     """A member of the workspace, or its root.
 
-    `manifest` and `config` are None where the project has none. `dependencies` names the
-    workspace projects its manifest depends on, nearest only.
+    `config` is None where the project has none. `dependencies` names the workspace projects its
+    `manifests` depend on, nearest only.
     """
 
     name: str
     dir: str
-    manifest: str | None
+    manifests: tuple[str, ...]
     config: str | None
     dependencies: tuple[str, ...]
     tasks: Mapping[str, Task]

@@ -41,6 +41,17 @@ def run(ws: Workspace, *words: str) -> str:
     return summary(done.out)
 
 
+def test_each_manifest_of_a_project_counts(build: Workspace) -> None:
+    for name, text in (("package.json", '{"name": "%s"}'), ("pyproject.toml", "[tool.%s]\n")):
+        build.write(name, text % "one")
+    assert run(build, "build") == "1 ran"
+    assert run(build, "build") == "1 fresh"
+    build.write("package.json", '{"name": "one", "type": "module"}')
+    assert run(build, "build") == "1 ran"
+    build.write("pyproject.toml", "[tool.two]\n")
+    assert run(build, "build") == "1 ran"
+
+
 def test_what_was_made_is_fresh_then_restored(build: Workspace) -> None:
     assert run(build, "build") == "1 ran"
     assert run(build, "build") == "1 fresh"

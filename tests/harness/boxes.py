@@ -161,8 +161,8 @@ def make_site(
     root = os.path.realpath(root)
     for member in members:
         os.makedirs(os.path.join(root, member), exist_ok=True)
-    projects = {name: Project(name, name, None, None, needs.get(name, ()), {}) for name in members}
-    projects["root"] = Project("root", "", None, None, (), {})
+    projects = {name: Project(name, name, (), None, needs.get(name, ()), {}) for name in members}
+    projects["root"] = Project("root", "", (), None, (), {})
     workspace = Workspace(root, projects, "root", ())
     home = os.path.join(root, "..", "home")
     os.makedirs(home, exist_ok=True)

@@ -21,7 +21,7 @@ def project(
     return Project(
         name=name,
         dir=where,
-        manifest=f"{inside}package.json",
+        manifests=(f"{inside}package.json",),
         config=f"{inside}vx.toml",
         dependencies=needs,
         tasks={
@@ -65,7 +65,7 @@ def nested(tasks: Sequence[Task], rules: Rules | None = None) -> Workspace:
     """A workspace of the root, `app` and, inside that, `lib`, with these tasks."""
     directories = {"root": "", "app": "apps/app", "lib": "apps/app/lib"}
     projects = {
-        name: Project(name, at, None, "x", (), {t.name: t for t in tasks if t.project == name})
+        name: Project(name, at, (), "x", (), {t.name: t for t in tasks if t.project == name})
         for name, at in directories.items()
     }
     return Workspace("/w", projects, "root", (), rules=rules or Rules())

@@ -26,7 +26,7 @@ from vxwatch.cache.store import TEMPORARY, Store
 from vxwatch.model import Globs, Project, Task
 
 TASK = Task("app", "build", command="make", outputs=Globs(("dist/**",)))
-PROJECTS = {"app": Project("app", "", None, None, (), {"build": TASK})}
+PROJECTS = {"app": Project("app", "", (), None, (), {"build": TASK})}
 
 
 class Faults:

@@ -34,7 +34,7 @@ Saved = tuple[tuple[Item, ...], Presence, bytes, str, int]
 def outputs(
     root: str, *patterns: str, tracked: Sequence[str] = (), nested: Sequence[str] = ()
 ) -> Outputs:
-    project = Project("app", "", None, None, (), {})
+    project = Project("app", "", (), None, (), {})
     declared = Declared(project, Globs(patterns), ("", *nested))
     return Outputs(root, declared, lambda _: tracked, time.time_ns)
 
@@ -382,7 +382,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_list_is_refused_whole(name: str) -> None:
     rows = [f"{p}\0{k}\0{m:o}\0{s}\0{c}" for p, k, m, s, c in HOSTILE[name]]
-    declared = Declared(Project("app", "", None, None, (), {}), Globs(("dist/**",)), ("",))
+    declared = Declared(Project("app", "", (), None, (), {}), Globs(("dist/**",)), ("",))
     with pytest.raises(UnsoundError):
         unpack("\0".join(rows).encode(), declared.covers)
     assert unpack(b"dist/x\0f\x00644\x001\0d", declared.covers)

@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def outputs(root: str) -> Outputs:
-    declared = Declared(Project("app", "", None, None, (), {}), Globs(("dist/**",)), ("",))
+    declared = Declared(Project("app", "", (), None, (), {}), Globs(("dist/**",)), ("",))
     return Outputs(root, declared, lambda _: (), time.time_ns)
 
 

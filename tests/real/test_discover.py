@@ -98,7 +98,7 @@ def test_workspaces_of_package_managers(files: dict[str, object], start: str, ma
     }
     assert workspace.projects["web"].dependencies == ("ui",)
     assert workspace.projects["web"].config == "apps/web/vx.toml"
-    assert workspace.projects["bare"].manifest == "packages/bare/package.json"
+    assert workspace.projects["bare"].manifests == ("packages/bare/package.json",)
     assert workspace.projects["bare"].tasks == {}
     assert workspace.task("ui#build").command == "x"
 
@@ -140,7 +140,7 @@ def test_a_package_of_both_kinds_is_one_project(make: Make) -> None:
     root = make({"package.json": {"name": "js"}, "pyproject.toml": "[project]\nname = 'py'"})
     workspace = load_workspace(root)
     assert projects(workspace) == {"js": ""}
-    assert workspace.projects["js"].manifest == "package.json"
+    assert workspace.projects["js"].manifests == ("package.json", "pyproject.toml")
     assert workspace.config_files == ("package.json", "pyproject.toml")
 
 
@@ -150,7 +150,7 @@ def test_a_plain_folder_is_a_project(make: Make) -> None:
     workspace = load_workspace(root)
     assert projects(workspace) == {"place": ""}
     assert workspace.root_project == "place"
-    assert workspace.projects["place"].manifest is None
+    assert workspace.projects["place"].manifests == ()
     assert workspace.config_files == ("vx.toml",)
     assert workspace.member_parents == ()
     assert workspace.concurrency is None

@@ -18,7 +18,7 @@ from vxwatch.model import Globs, Project, Task, Workspace
 from vxwatch.session.outputs_only import describe, restored, surroundings
 
 FAR = 10**10
-PROJECTS = {"a": Project("a", "a", None, None, (), {}), "b": Project("b", "b", None, None, (), {})}
+PROJECTS = {"a": Project("a", "a", (), None, (), {}), "b": Project("b", "b", (), None, (), {})}
 
 
 @pytest.fixture

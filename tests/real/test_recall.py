@@ -186,7 +186,7 @@ EVERYTHING = {f"{name}#{task}" for name in "abc" for task in ("build", "check")}
         (put("1.txt"), "p/a/.gitignore", A),
         (put("1.txt"), "p/b/.gitignore", EVERYTHING),
         (put("two"), "p/b/src/1.txt", {*B, "b#pick"}),
-        (put("{}"), "package-lock.json", EVERYTHING - {"b#whole"}),
+        (put("{}"), "package-lock.json", EVERYTHING),
         (put(BUILD.replace('"x"', '"y"')), "p/c/vx.toml", EVERYTHING),
     ],
 )

@@ -103,6 +103,22 @@ def test_a_lockfile_touches_every_task_with_declared_inputs() -> None:
     assert affected().touched(["packages/ui/pnpm-lock.yaml"]).inputs == set()
 
 
+def test_a_lockfile_touches_who_is_saved_by_outputs_alone() -> None:
+    tasks: dict[str, dict[str, Any]] = {
+        "pack": {"outputs": writes("dist/**")},
+        "lock": {"outputs": writes(wide=("uv.lock",)), "depends_on": ("pack",)},
+        "sync": {"outputs": writes("env/**"), "depends_on": ("lock",)},
+        "try": {},
+        "serve": server("any", outputs=writes()),
+    }
+    space = workspace(project("app", tasks))
+    found = Affected(space, plan(space, [f"app#{name}" for name in tasks]))
+    saved = {"app#pack", "app#lock", "app#sync"}
+    assert found.touched(["yarn.lock"], ["yarn.lock"]).uncached == saved
+    assert found.touched(["uv.lock"]).uncached == {"app#pack"}
+    assert not found.generated("uv.lock")
+
+
 def test_several_paths_touch_what_each_of_them_touches() -> None:
     touched = affected().touched(["packages/ui/src/a", "packages/web/readme.md"])
     assert touched.inputs == {"ui#build"}
@@ -242,10 +258,19 @@ def test_a_server_takes_what_its_dependency_writes_but_that_is_no_edit() -> None
 def test_a_manifest_that_holds_the_config_still_counts_as_manifest() -> None:
     space = workspace(project("p", {"test": {}}))
     own = space.projects["p"]
-    merged = type(own)("p", "p", "p/pyproject.toml", "p/pyproject.toml", (), own.tasks)
-    space = workspace(merged)
+    manifests = ("p/package.json", "p/pyproject.toml")
+    space = workspace(own._replace(manifests=manifests, config="p/pyproject.toml"))
     found = Affected(space, plan(space, ["p#test"]))
     assert found.touched(["p/pyproject.toml"]).uncached == {"p#test"}
+
+
+def test_each_manifest_of_a_project_is_an_input() -> None:
+    own = project("p", {"test": cached("src/**")})
+    space = workspace(own._replace(manifests=("p/package.json", "p/pyproject.toml")))
+    found = Affected(space, plan(space, ["p#test"]))
+    for manifest in ("p/package.json", "p/pyproject.toml"):
+        assert found.touched([manifest], [manifest]).inputs == {"p#test"}
+        assert manifest in found.literals()
 
 
 def test_the_places_to_list_hold_every_file_a_task_may_take() -> None:

@@ -10,7 +10,7 @@ SERVERS = ("api#dev", "web#dev", "web#docs")
 
 
 def _workspace() -> Workspace:
-    projects = [Project(name, f"apps/{name}", None, None, (), {}) for name in ("api", "web")]
+    projects = [Project(name, f"apps/{name}", (), None, (), {}) for name in ("api", "web")]
     return Workspace("/w", {project.name: project for project in projects}, None, ())
 
 

@@ -12,7 +12,7 @@ CHANGED = {"main": {"ui", "docs"}, "v1": set[str]()}
 
 
 def project(name: str, directory: str, *needs: str, tags: tuple[str, ...] = ()) -> Project:
-    return Project(name, directory, None, None, needs, {}, tags)
+    return Project(name, directory, (), None, needs, {}, tags)
 
 
 # web -> ui -> core, api -> core

@@ -9,7 +9,7 @@ from vxwatch.workspace.select import project_at, select
 
 def workspace(root: bool = True) -> Workspace:
     def project(name: str, directory: str, *tasks: str) -> Project:
-        return Project(name, directory, None, None, (), {t: Task(name, t, "x") for t in tasks})
+        return Project(name, directory, (), None, (), {t: Task(name, t, "x") for t in tasks})
 
     projects = [
         project("web", "apps/web", "build", "dev", "test"),

@@ -20,7 +20,7 @@ def environment(
         env_set=env_set,
         env_secret=env_secret,
     )
-    project = Project("app", directory, None, None, (), {"build": task})
+    project = Project("app", directory, (), None, (), {"build": task})
     workspace = Workspace("/ws", {"app": project}, None, ())
     return task_environment(base, task=task, workspace=workspace, tmpdir=tmpdir)
 
@@ -40,7 +40,7 @@ def test_the_values_of_secrets_are_those_that_are_set() -> None:
         "a": Task("app", "a", command="x", env_secret=("A", "UNSET")),
         "b": Task("app", "b", command="x", env_secret=("B", "A"), env_pass=("C",)),
     }
-    workspace = Workspace("/ws", {"app": Project("app", "", None, None, (), tasks)}, None, ())
+    workspace = Workspace("/ws", {"app": Project("app", "", (), None, (), tasks)}, None, ())
     base = {"A": "a\udcff", "B": "", "C": "c"}
     assert secret_values(base, workspace) == {"A": b"a\xff", "B": b""}
 

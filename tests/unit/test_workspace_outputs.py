@@ -134,7 +134,7 @@ def test_git_is_asked_only_when_a_task_may_read_what_it_writes() -> None:
         return ()
 
     def run(one: Task) -> None:
-        project = Project("app", "apps/app", None, None, (), {one.name: one})
+        project = Project("app", "apps/app", (), None, (), {one.name: one})
         list(check_outputs(Workspace("/w", {"app": project}, None, ()), tracked))
 
     run(task("a", ["dist/**"]))

@@ -23,6 +23,8 @@ UNREAD = ""
 UNREADABLE = "?"
 """How the digest of a file begins that could not be read: it moves with the stamps."""
 
+_PLAIN, _EXECUTABLE = "-", "x"  # how the digest of a file begins
+_MODES = (_PLAIN, _EXECUTABLE)
 _SECOND = 1_000_000_000
 _TICK = 20_000_000  # kernel clocks tick every 1 to 10 ms
 _COARSE_TICK = 2 * _SECOND  # FAT writes every second second, some network file systems each one
@@ -91,6 +93,11 @@ def look(path: str, before: Seen | None, clock: Clock) -> Seen | None:
     return seen
 
 
+def is_of(digest: str, content: bytes) -> bool:
+    """Whether it is the digest of a file with this content."""
+    return digest[:1] in _MODES and digest[1:] == xxhash.xxh3_128_hexdigest(content)
+
+
 def _read(path: str, stamp: Stamp) -> Seen:
     if stat.S_ISLNK(stamp[4]):
         return Seen(
@@ -102,7 +109,7 @@ def _read(path: str, stamp: Stamp) -> Seen:
         stamp = stamp_of(os.fstat(handle))
     finally:
         os.close(handle)
-    return Seen(stamp, ("x" if stamp[4] & stat.S_IXUSR else "-") + digest, settled=False)
+    return Seen(stamp, (_EXECUTABLE if stamp[4] & stat.S_IXUSR else _PLAIN) + digest, settled=False)
 
 
 def _digest(handle: int, size: int) -> str:

@@ -39,7 +39,7 @@ from vxwatch.workspace.manifests import LOCK, NAMES, PROGRAM, PROGRAM_SETTINGS
 PLACE = ".vx/cache/workspace"
 """Where it lies, below the root of the workspace."""
 
-_FORMAT = "workspace 2"
+_FORMAT = "workspace 3"
 """Moves whenever the same configs shall make another workspace."""
 
 _KINDS = (Workspace, Project, Task, Globs, Persistent, Port, Resources, Retention, Rules, Sandbox)
@@ -200,7 +200,7 @@ def _said(workspace: Workspace) -> Sequence[object]:
     shapes: dict[tuple[object, ...], int] = {}
     projects = [
         (
-            *(project.name, project.dir, project.manifest, project.config),
+            *(project.name, project.dir, project.manifests, project.config),
             *(project.dependencies, project.tags, _numbered(project.tasks.values(), shapes)),
         )
         for project in workspace.projects.values()
@@ -218,9 +218,9 @@ def _made(root: str, fields: Any, projects: Sequence[Any], shapes: Sequence[Any]
     """The workspace that `_said` was made of."""
     known = [_shape(_tuples(shape)) for shape in shapes]
     made: dict[str, Project] = {}
-    for name, directory, manifest, config, dependencies, tags, tasks in projects:
+    for name, directory, manifests, config, dependencies, tags, tasks in projects:
         made[name] = Project(
-            *(name, directory, manifest, config, tuple(dependencies)),
+            *(name, directory, tuple(manifests), config, tuple(dependencies)),
             {task: Task(name, task, *known[at]) for task, at in tasks},
             tuple(tags),
         )

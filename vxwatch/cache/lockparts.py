@@ -2,7 +2,7 @@
 
 To read a lockfile costs more than all keys together, so the digests of its parts are kept on disk
 too. What is kept for another content, or damaged, is made anew; what is not understood counts
-whole.
+whole, and so does a link, and what does not hold any more what its digest says.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import xxhash
 
+from vxwatch.cache.content import is_of
 from vxwatch.model import Project, Workspace
 from vxwatch.workspace.home import replace
 
@@ -37,9 +38,10 @@ class LockParts:
         self.asked = False
 
     def digest(self, path: str, whole: str, project: str) -> str:
-        """The digest of the project's part of the lockfile at a path, of which `whole` is all.
+        """The digest of the project's part of the lockfile at a path.
 
-        It is `whole` where the lockfile is not understood.
+        `whole` is that of all of it, as `content` has it: the answer where the lockfile is not
+        understood, or where it holds something else by now.
         """
         known = self._parts.get(path)
         if known is None or known[0] != whole:
@@ -48,11 +50,11 @@ class LockParts:
 
     def _kept(self, path: str, whole: str) -> Mapping[str, str] | None:
         place = f"{self._workspace.root}/{PLACE}/{path}"
-        stamp = f"2 {whole} {self._shape}"
+        stamp = f"3 {whole} {self._shape}"
         parts = _load(place, stamp, self._workspace.projects)
         if parts is not None:
             return parts
-        lock, manifests = self._read(path)
+        lock, manifests = self._read(path, whole)
         self.asked |= manifests
         if lock is None:
             return None
@@ -64,8 +66,8 @@ class LockParts:
             _keep(place, stamp, parts)
         return parts
 
-    def _read(self, path: str) -> "tuple[Lock | None, bool]":
-        """The lockfile, None if it is not understood, and whether manifests were asked."""
+    def _read(self, path: str, whole: str) -> "tuple[Lock | None, bool]":
+        """The lockfile, None if it counts whole, and whether manifests were asked."""
         from vxwatch.workspace.lockfiles import read_lock  # noqa: PLC0415 - what is kept needs none
 
         asked = False
@@ -80,10 +82,14 @@ class LockParts:
                 found = json.load(file)
             return found if isinstance(found, dict) else {}
 
-        places = [project.dir for project in self._workspace.projects.values()]
+        # The root may be no project, or have given way to one of its name.
+        places = {"", *(project.dir for project in self._workspace.projects.values())}
         try:
-            with open(f"{self._workspace.root}/{path}", encoding="utf-8") as file:
-                return read_lock(path, file.read(), wanted, places), asked
+            with open(f"{self._workspace.root}/{path}", "rb") as file:
+                content = file.read()
+            if not is_of(whole, content):
+                return None, asked
+            return read_lock(path, content.decode(), wanted, places), asked
         except (OSError, ValueError):
             return None, asked
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from vxwatch.graph.affected import LOCKFILES
+from vxwatch.graph.affected import LOCKFILES, takes_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,5 +45,6 @@ def _part_of(plan: "Plan", task: "TaskId", moved: "Moved") -> str | None:
         return None
     owner, _, name = task.rpartition("#")
     project = plan.workspace.projects.get(owner)
-    asked = None if project is None or name not in project.tasks else project.tasks[name].inputs
-    return None if asked is not None and moved.name in asked.workspace_files else owner
+    if project is None or name not in project.tasks:
+        return owner
+    return None if takes_whole(project, project.tasks[name], moved.name) else owner

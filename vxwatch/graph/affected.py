@@ -3,10 +3,11 @@
 One rule answers both, so that a change is seen by exactly the tasks whose keys it moves:
 
 - a task with declared inputs takes what its patterns match (those of its project stop at nested
-  projects), its project's manifest and the workspace's lockfiles; not what it writes itself, and
+  projects), its project's manifests and the workspace's lockfiles; not what it writes itself, and
   not what any task it depends on writes: that comes in by key;
 - a task without takes every file of its project that no task declares as output, but vx's own
-  config, and, where nothing of it is saved, what only a server's `restart_on` matches;
+  config; where it is saved the workspace's lockfiles too, and where nothing of it is, not what only
+  a server's `restart_on` matches;
 - a server takes what its `restart_on` matches;
 - a file that git ignores is taken only where a pattern spells its name out.
 
@@ -14,9 +15,10 @@ A question costs the depth of the path and the tasks of its project, never the w
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
-from vxwatch.globs import excluded
+from vxwatch.globs import Matcher, excluded
 from vxwatch.graph.places import (
     Matchers,
     Outputs,
@@ -41,7 +43,7 @@ LOCKFILES = frozenset(
         "yarn.lock",
     }
 )
-"""Files at the root of the workspace that are an input of every task with declared inputs."""
+"""Files at the root of the workspace that are an input of every task that says what it goes by."""
 
 _ANY = "\x1f"
 
@@ -52,6 +54,26 @@ class Touched(NamedTuple):
     inputs: frozenset[TaskId]
     uncached: frozenset[TaskId]
     restarts: frozenset[TaskId]
+
+
+def takes_whole(project: Project, task: Task, lockfile: str) -> bool:
+    """Whether a lockfile is one of the files that the task asks for, and not just an input of all.
+
+    To a task of a project inside the workspace it is one only by `workspace_files`.
+    """
+    if task.inputs is None:
+        return not project.dir
+    own = () if project.dir else task.inputs.files
+    return any(
+        _matcher(patterns).matches(lockfile)
+        for patterns in (own, task.inputs.workspace_files)
+        if patterns
+    )
+
+
+@lru_cache(maxsize=1024)
+def _matcher(patterns: tuple[str, ...]) -> Matcher:
+    return Matcher(patterns)
 
 
 class Affected:
@@ -69,6 +91,7 @@ class Affected:
             if task.command is not None:
                 self._local.setdefault(task.project, []).append(task)
         self._cached = [task for task in tasks if task.inputs is not None]
+        self._saved = [task for task in tasks if task.inputs is None and task.outputs is not None]
         self._servers = frozenset(task.id for task in tasks if task.persistent)
         self._wide = Spread(
             ((task.id, task.inputs.workspace_files) for task in self._cached if task.inputs),
@@ -101,7 +124,10 @@ class Affected:
         """Whether the file is part of what the task depends on. `ignored`: git ignores it."""
         if not self.matches(task_id, path, ignored=ignored):
             return False
-        return self._tasks[task_id].inputs is None or not self._comes_by_key(task_id, path)
+        task = self._tasks[task_id]
+        if task.inputs is None and not _is_installed(task, path):
+            return True
+        return not self._comes_by_key(task_id, path)
 
     def matches(self, task_id: TaskId, path: str, *, ignored: bool = False) -> bool:
         """Whether the task would take the file if no task declared it as output."""
@@ -110,7 +136,9 @@ class Affected:
             return self._own(task, task.persistent.restart_on, path, ignored=ignored)
         if task.inputs is not None:
             return self._reads(task, task.inputs, path, ignored=ignored)
-        return task.command is not None and not ignored and self._surrounds(task, path)
+        if task.command is None:
+            return False
+        return _is_installed(task, path) or (not ignored and self._surrounds(task, path))
 
     def alike(self, task_id: TaskId) -> Hashable:
         """Equal for tasks that match the same files."""
@@ -125,7 +153,7 @@ class Affected:
         candidates = {task.id: task for task in self._local.get(owner.name, ())} if owner else {}
         candidates |= {task: self._tasks[task] for task in self._wide.tasks(path)}
         if path in LOCKFILES:
-            candidates |= {task.id: task for task in self._cached}
+            candidates |= {task.id: task for task in (*self._cached, *self._saved)}
         for task in candidates.values():
             if self.takes(task.id, path, ignored=ignored):
                 yield task
@@ -190,9 +218,8 @@ class Affected:
             return self._rooted(project, task.persistent.restart_on), ()
         if task.inputs is None:
             return ((project.dir,), ()) if task.command is not None else ((), ())
-        manifest = (project.manifest,) if project.manifest else ()
         own = self._rooted(project, task.inputs.files)
-        return own + manifest, self._matchers[task.inputs.workspace_files].roots()
+        return own + project.manifests, self._matchers[task.inputs.workspace_files].roots()
 
     def directories(self) -> tuple[str, ...]:
         """The places to list, none inside another ("" is the root); some may be files."""
@@ -215,8 +242,8 @@ class Affected:
             for name in self._matchers[patterns].literals():
                 found.add(f"{base}/{name}" if base else name)
         for task in self._cached:
-            found.add(self._projects[task.project].manifest or "")
-        return frozenset(path for path in found if path and not excluded(path))
+            found.update(self._projects[task.project].manifests)
+        return frozenset(path for path in found if not excluded(path))
 
     def scattered(self) -> frozenset[str]:
         """The directories in which names like `**/.env` count wherever they are found."""
@@ -257,7 +284,7 @@ class Affected:
             self._own(task, inputs.files, path, ignored=ignored)
             or (bool(wide) and self._fits(wide, path, ignored=ignored))
             or path in LOCKFILES
-            or path == self._projects[task.project].manifest
+            or path in self._projects[task.project].manifests
         )
 
     def _own(self, task: Task, patterns: tuple[str, ...], path: str, *, ignored: bool) -> bool:
@@ -275,7 +302,7 @@ class Affected:
         return (
             owner is not None
             and owner.name == task.project
-            and (path != owner.config or path == owner.manifest)
+            and (path != owner.config or path in owner.manifests)
             and not self.writers(path)
             and (task.outputs is not None or not self._only_restarts(owner, path))
         )
@@ -301,6 +328,11 @@ class Affected:
 
     def _rooted(self, project: Project, patterns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(inside(project, root) for root in self._matchers[patterns].roots())
+
+
+def _is_installed(task: Task, path: str) -> bool:
+    """Whether the path says what is installed for a task that is saved and declares no inputs."""
+    return path in LOCKFILES and task.outputs is not None and task.persistent is None
 
 
 def _meet(this: str, that: str) -> bool:

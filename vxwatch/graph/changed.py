@@ -18,6 +18,6 @@ def changed_tasks(
         return frozenset(graph.order)
     touched = Affected(workspace, graph).touched(paths)
     projects = workspace.projects.values()
-    moved = {p.name for p in projects if not {p.config, p.manifest}.isdisjoint(paths)}
+    moved = {p.name for p in projects if not {p.config, *p.manifests}.isdisjoint(paths)}
     own = {task for task in graph.order if task.rpartition("#")[0] in moved}
     return graph.downstream({*touched.inputs, *touched.uncached, *touched.restarts, *own})

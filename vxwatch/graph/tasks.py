@@ -123,5 +123,5 @@ def _circle(workspace: Workspace, circle: tuple[TaskId, ...]) -> Problem:
 
 def _problem(workspace: Workspace, task: Task, message: str, hint: str = "") -> Problem:
     project = workspace.projects[task.project]
-    file = project.config or project.manifest or project.dir
+    file = project.config or next(iter(project.manifests), project.dir)
     return Problem(file, 0, f"tasks.{task.name}.depends_on", message, hint)

@@ -101,7 +101,7 @@ async def _try_true(
 
 
 def _workspace(root: str) -> Workspace:
-    project = Project("", "", None, None, (), {})
+    project = Project("", "", (), None, (), {})
     return Workspace(root, {"": project}, "", ())
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vxwatch.cache.key import Key, server_fingerprint, task_key, without_secrets
 from vxwatch.cache.lockparts import LockParts
-from vxwatch.graph.affected import LOCKFILES
+from vxwatch.graph.affected import LOCKFILES, takes_whole
 from vxwatch.graph.names import counts
 from vxwatch.session.runtime import Runtime
 
@@ -200,10 +200,11 @@ class KeyRing:
         known = self._sliced.get(id(files))
         if known is not None and known[0] is files:
             return known[1]
+        project = self._plan.workspace.projects[task.project]
         sliced = {
             path: self._locks.digest(path, files[path], task.project)
             for path in LOCKFILES.intersection(files)
-            if not _spells_out(task, path)
+            if not takes_whole(project, task, path)
         }
         taken = {**files, **sliced} if sliced else files
         self._sliced[id(files)] = files, taken
@@ -264,8 +265,3 @@ def _has_key(task: "Task") -> bool:
     """
     nothing_said = task.inputs is None and task.outputs is None
     return task.command is None or task.persistent is not None or not nothing_said
-
-
-def _spells_out(task: "Task", lockfile: str) -> bool:
-    """Whether the task itself asks for the lockfile, and so for all of it."""
-    return task.inputs is not None and lockfile in task.inputs.workspace_files

@@ -132,7 +132,7 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
     for project, name, outputs, key in known:
         tasks.append(Task(project, name, outputs=Globs(*map(tuple, outputs))))
         keys[tasks[-1].id] = key
-    owners = {name: Project(name, place, None, None, (), {}) for name, place in projects}
+    owners = {name: Project(name, place, (), None, (), {}) for name, place in projects}
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
         cache.track_nothing()
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]

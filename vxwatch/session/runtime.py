@@ -6,7 +6,7 @@ run, because its output would say nothing.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -26,23 +26,35 @@ class Runtime:
     def __init__(self, workspace: "Workspace", environ: Mapping[str, str]) -> None:
         self._workspace = workspace
         self._environ = environ
-        self._known: dict[tuple[str, str], str] = {}
+        self._known: dict[Hashable, str] = {}
 
     def digests(self, task: "Task") -> dict[str, str]:
-        """For each command that the task names: a digest of what it prints. Raises `UserError`."""
+        """For each command that the task names: a digest of what it prints. Raises `UserError`.
+
+        One for both places has one digest, of what it prints here and there.
+        """
         if not (task.input_runtime or task.input_workspace_runtime):
             return {}
         root = self._workspace.root
         own = os.path.join(root, self._workspace.projects[task.project].dir).rstrip("/")
         asked = [(own, command) for command in task.input_runtime]
         asked += [(root, command) for command in task.input_workspace_runtime]
-        for place, command in asked:
-            if (place, command) not in self._known:
-                self._known[place, command] = self._ask(task, place, command)
-        return {command: self._known[place, command] for place, command in asked}
+        found: dict[str, str] = {}
+        for place, command in dict.fromkeys(asked):
+            digest = self._digest(task, place, command)
+            found[command] = f"{found[command]} {digest}" if command in found else digest
+        return found
+
+    def _digest(self, task: "Task", place: str, command: str) -> str:
+        # What a task is given of the environment may decide what the command prints.
+        given = (task.env_pass, task.env_secret, task.env_set)
+        known = self._known.get((place, command, given))
+        if known is None:
+            known = self._known[place, command, given] = self._ask(task, place, command)
+        return known
 
     def _ask(self, task: "Task", place: str, command: str) -> str:
-        environment = task_environment(self._environ, task=task, workspace=self._workspace)
+        environment = self._environment(task, place)
         search = self._environ.get("PATH", os.defpath)
         shell = resolve("sh", search, self._workspace.root) or "/bin/sh"
         done = capture((shell, "-c", command), cwd=place, env=environment)
@@ -54,4 +66,16 @@ class Runtime:
                 + (f": {said[-1]}" if said else ""),
                 f"run it in {place}, and mend it or take it out of cache.inputs.runtime",
             )
-        return xxhash.xxh3_128_hexdigest(done.out)
+        # Many programs print their version as an error: java, ssh.
+        return xxhash.xxh3_128_hexdigest(b"%d %b%b" % (len(done.out), done.out, done.err))
+
+    def _environment(self, task: "Task", place: str) -> dict[str, str]:
+        """The task's, but that in the root no project's own tools are found.
+
+        What is printed there is asked once for all projects.
+        """
+        space = self._workspace
+        if place == space.root:
+            project = space.projects[task.project]._replace(dir="")
+            space = space._replace(projects={task.project: project})
+        return task_environment(self._environ, task=task, workspace=space)

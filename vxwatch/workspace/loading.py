@@ -184,7 +184,8 @@ def _named(reader: Reader, places: Iterable[Place]) -> dict[str, Place]:
         other = named.get(name)
         if other and (other.directory or other.config):
             both = f"{other.directory or '.'} and {place.directory}"
-            file = place.manifest or (place.config.file if place.config else place.directory)
+            config = place.config.file if place.config else place.directory
+            file = next(iter(place.manifests), config)
             hint = "give one of them another name in its manifest"
             reader.problem(file, 0, f'two projects are named "{name}": {both}', hint)
         else:
@@ -222,7 +223,7 @@ def _project(configs: Configs, name: str, place: Place, dependencies: tuple[str,
     return Project(
         name=name,
         dir=place.directory,
-        manifest=place.manifest,
+        manifests=place.manifests,
         config=config.file if config else None,
         dependencies=dependencies,
         tasks=tasks,

@@ -40,7 +40,7 @@ class Place(NamedTuple):
     directory: str
     name: str | None
     aliases: tuple[str, ...]
-    manifest: str | None
+    manifests: tuple[str, ...]
     package: Mapping[str, Any]
     pyproject: Mapping[str, Any]
     members: tuple[str, ...] | None
@@ -72,7 +72,7 @@ def read_place(reader: Reader, directory: str) -> Place | None:
         directory=directory,
         name=names[0] or names[1],
         aliases=_spellings(names[1]) if names[1] and not names[0] else (),
-        manifest=next((file for file in read if not file.endswith(CONFIG)), None),
+        manifests=tuple(file for file in read if not file.endswith(CONFIG)),
         package=package,
         pyproject=python,
         members=_members(reader, prefix, package, python),
