@@ -123,6 +123,39 @@ def test_arguments_count(two: Workspace) -> None:
     assert why(two, "lib")[2] == "  arguments what was given after -- is gone"
 
 
+def test_a_project_that_was_moved_is_another_one_though_it_takes_the_same(ws: Workspace) -> None:
+    ws.write("vx.workspace.toml", 'members = ["*/*"]')
+    ws.write("shared/a", "a")
+    takes = 'inputs = { workspace_files = ["shared/**"] }'
+    ws.write(
+        "libs/q/vx.toml",
+        f"""
+        [tasks.check]
+        command = "test ! -e ../../apps"
+        cache = {{ {takes}, outputs = [] }}
+        [tasks.build]
+        command = "pwd > out"
+        cache = {{ {takes}, outputs = ["out"] }}
+        [tasks.on]
+        depends_on = ["build"]
+        command = "true"
+        cache = {{ {takes}, outputs = [] }}
+        """,
+    )
+    assert ws.vx("run", "check", "on", "--all").code == 0
+    os.makedirs(ws.file("apps"))
+    os.rename(ws.file("libs/q"), ws.file("apps/q"))
+    told = "  directory where its project lies changed"
+    assert why(ws, "q#check")[:3] == ["q#check would run", "since run 1:", told]
+    assert f"  {told} (q#build)" in why(ws, "q#on")
+    done = ws.vx("run", "build", "--all")
+    assert (done.code, done.text.count("damaged")) == (0, 0)
+    assert ws.read("apps/q/out").strip() == ws.file("apps/q")
+    assert ws.vx("run", "check", "--all").code == 1
+    os.rename(ws.file("apps/q"), ws.file("libs/q"))
+    assert "restored" in ws.vx("run", "build", "--all").text
+
+
 def test_an_interrupted_run_does_not_hide_the_last_real_one(two: Workspace) -> None:
     two.vx("run", "app")
     two.write("vx.toml", CONFIG.replace("test ! -e fail", "echo >> began; exec sleep 60"))

@@ -16,7 +16,7 @@ import xxhash
 
 from vxwatch.model import Globs, Sandbox, Task, TaskId
 
-SCHEMA = 1
+SCHEMA = 2
 """Moves whenever the same task on the same files shall get another key."""
 
 UNSET = "unset"
@@ -27,7 +27,7 @@ _SHORTEST_KEY = 16
 class Key(NamedTuple):
     """A hash, and what was hashed.
 
-    `facts` are named `config:command`, `env:NAME`, `upstream:lib#build` and so on; `files` maps
+    `facts` are named `config:command`, `directory`, `env:NAME`, `upstream:lib#build` and so on; `files` maps
     paths to digests of their content.
     """
 
@@ -49,15 +49,18 @@ def task_key(
     environ: Mapping[str, str],
     arguments: Sequence[str] = (),
     runtime: Mapping[str, str] = _NONE,
+    directory: str = "",
 ) -> Key:
     """The key of a task, a group or, for what depends on it, a server.
 
     `files` are what the task takes, with digests; `upstream` the keys of what it depends on
     directly; `environ` is where the values of declared variables come from, `without_secrets`;
-    `arguments` were forwarded to it; `runtime` has digests of what its commands print.
+    `arguments` were forwarded to it; `runtime` has digests of what its commands print; `directory`
+    is that of its project, relative to the root, so that worktrees share keys.
     """
     facts = _config(task) | _environment((*task.input_env, *task.env_secret), environ)
     facts |= {f"runtime:{command}": digest for command, digest in runtime.items()}
+    facts["directory"] = directory
     return _fold(task, facts, files, upstream, arguments)
 
 

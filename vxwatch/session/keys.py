@@ -148,6 +148,7 @@ class KeyRing:
                 environ=self._environ,
                 arguments=self._forwarded(task_id),
                 runtime=self._runtime.digests(task),
+                directory=self._plan.workspace.projects[task.project].dir,
             )
         return self._keys[task_id]
 
