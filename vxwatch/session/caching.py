@@ -94,6 +94,7 @@ class Caching:
         """Take up the workspace as it is now; the cache stays where it is."""
         if self._cache is not None:
             self._cache.load(workspace.projects)
+            self._cache.share(workspace)
 
     def ended(self, outcome: Outcome, started: int) -> None:
         """Write down how a task ended, which was started at this time of the wall clock."""

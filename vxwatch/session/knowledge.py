@@ -112,6 +112,7 @@ class Knowledge:
                 lambda: Store(place, to_read=to_read),
                 self.tell,
             )
+            self._cache.share(workspace)
         return self._cache
 
     @property

@@ -95,9 +95,11 @@ def describe(
 ) -> str:
     """What `restored` needs, for tasks with these keys; "" where it cannot restore them.
 
-    That is where outputs are among the `paths` that all keys go by, lie where none of these is, or are
-    tracked by git, whose index is one of those.
+    That is where outputs are among the `paths` that all keys go by, lie where none of these is, are
+    tracked by git, whose index is one of those, or may be of more than one task.
     """
+    if not workspace.rules.exclusive_outputs:
+        return ""
     outputs = {f"{one.directory}/{name}".strip("/") for one in places for name in one.outputs}
     if any(not outputs.isdisjoint(upward(path)) for path in paths):
         return ""
