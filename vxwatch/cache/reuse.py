@@ -216,9 +216,9 @@ class Cache:
         """Which paths are outputs of the task."""
         return self._of(task)[1]
 
-    def track_nothing(self) -> None:
-        """The caller knows that git tracks no output, and spares asking it."""
-        self._tracked = None
+    def track_by(self, files: TrackedFiles | None) -> None:
+        """Whom to ask what git tracks; None where the caller knows that no output is."""
+        self._tracked = files
 
     def has_files(self, task: Task) -> bool:
         """Whether there is anything where outputs of the task belong."""

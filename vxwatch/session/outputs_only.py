@@ -134,7 +134,7 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
         keys[tasks[-1].id] = key
     owners = {name: Project(name, place, None, None, (), {}) for name, place in projects}
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
-        cache.track_nothing()
+        cache.track_by(None)
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]
         ended = restore_all(rest, keys, cache, root, command, whatever_it_takes) if rest else None
     if ended is None:
