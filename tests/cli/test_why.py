@@ -100,6 +100,39 @@ def test_a_failure_is_the_reason_and_then_it_is_flaky(two: Workspace) -> None:
     ]
 
 
+@pytest.mark.parametrize("how", ["a file", "a link", "a link above", "a timeout", "a second try"])
+def test_what_no_command_did_by_itself_makes_it_not_flaky(ws: Workspace, how: str) -> None:
+    config = """
+    [tasks.t]
+    command = "mkdir -p out/in; test ! -e slow || sleep 30; cp a out/in/b"
+    cache = { inputs = ["a"], outputs = ["out/in/**"] }
+    """
+    late = how in ("a timeout", "a second try")
+    ws.write("vx.toml", config + ("timeout = '1s'" if late else ""))
+    ws.write("a", "")
+    if how == "a file":
+        ws.write("out", "")
+    elif how == "a link above":
+        os.symlink(os.path.dirname(ws.path), ws.file("out"))
+    elif how == "a link":
+        os.mkdir(ws.file("out"))
+        os.symlink(os.path.dirname(ws.path), ws.file("out/in"))
+    else:
+        ws.write("slow", "")
+    if how == "a second try":
+        slow = "{ rm slow; sleep 30; }"
+        ws.write("vx.toml", ws.read("vx.toml").replace("sleep 30", slow) + "\nretries = 1")
+    else:
+        assert ws.vx("run", "t").code == (124 if late else 1)
+        for path in ("slow", "out/in", "out"):
+            if os.path.islink(ws.file(path)) or os.path.isfile(ws.file(path)):
+                os.unlink(ws.file(path))
+        ws.write("vx.toml", config)
+    done = ws.vx("run", "t")
+    assert (done.code, "flaky" in done.text) == (0, False), done.text
+    assert "flaky" not in ws.vx("why", "t").text
+
+
 def test_what_runs_each_time_says_so(two: Workspace) -> None:
     two.vx("run", "on-loose")
     always = "it declares neither inputs nor outputs, so every run runs it"

@@ -260,7 +260,9 @@ def test_what_git_tracks_is_taken_though_a_dependency_declares_it(pattern: str) 
     space = workspace(project("p", tasks))
     every = plan(space, ["p#pack", "p#check"])
     found = Affected(space, every, Tracks("p/out/by-hand"))
-    assert found.touched(["p/out/by-hand"]) == ({"p#pack"}, {"p#check"}, set())
+    touched = found.touched(["p/out/by-hand"])
+    assert touched.inputs == {"p#pack"}
+    assert touched.uncached == {"p#check"}
     assert not found.generated("p/out/by-hand")
     assert not found.closed("p/out")
     assert found.generated("p/out/made")

@@ -43,6 +43,7 @@ from vxwatch.cache.store import Entry, Store, pack_presence
 from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.cache.trouble import Notice, Teller, Trouble
 from vxwatch.errors import UserError
+from vxwatch.graph.places import upward
 from vxwatch.model import Globs, Project, Task, Workspace
 
 _TOGETHER = 256
@@ -211,6 +212,15 @@ class Cache:
     def has_places(self, task: Task) -> bool:
         """Whether there is anywhere that outputs of the task belong."""
         return bool(self._of(task)[1].roots)
+
+    def is_blocked(self, task: Task) -> bool:
+        """Whether something that is no directory stands where one with outputs of the task belongs."""
+        declared = self._of(task)[1]
+        places = {above for root in declared.roots for above in upward(root) if above != root}
+        kept = (root for root in declared.roots if not declared.matches(root))
+        places.update(root for root in kept if declared.holds(root))
+        full = [f"{self._root}/{place}" for place in places]
+        return any(os.path.lexists(path) and not os.path.isdir(path) for path in full)
 
     def declared(self, task: Task) -> Declared:
         """Which paths are outputs of the task."""
