@@ -22,8 +22,9 @@ class Outcome(NamedTuple):
     `code` is the exit code (128 + n after signal n), None where nothing exited. `detail` is
     the cause in the user's terms ("timed out after 30s"). `blocked_by` names what a skipped
     task waited for. `cpu` in seconds, `peak_rss` in bytes, 0 where unknown. `attempts`: how often it
-    was tried; times are those of all of them. `findings` say what its sandbox denied it, each as
-    what follows the task's name.
+    was tried; times are those of all of them. `faults` of them failed by the command's own doing: not
+    by a timeout, nor by what vx or the sandbox refused. `findings` say what its sandbox denied it, each
+    as what follows the task's name.
     """
 
     task: TaskId
@@ -36,6 +37,7 @@ class Outcome(NamedTuple):
     cpu: float = 0.0
     peak_rss: int = 0
     attempts: int = 1
+    faults: int = 0
     findings: tuple[str, ...] = ()
 
     @property

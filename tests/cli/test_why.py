@@ -100,6 +100,39 @@ def test_a_failure_is_the_reason_and_then_it_is_flaky(two: Workspace) -> None:
     ]
 
 
+@pytest.mark.parametrize("how", ["a file", "a link", "a link above", "a timeout", "a second try"])
+def test_what_no_command_did_by_itself_makes_it_not_flaky(ws: Workspace, how: str) -> None:
+    config = """
+    [tasks.t]
+    command = "mkdir -p out/in; test ! -e slow || sleep 30; cp a out/in/b"
+    cache = { inputs = ["a"], outputs = ["out/in/**"] }
+    """
+    late = how in ("a timeout", "a second try")
+    ws.write("vx.toml", config + ("timeout = '1s'" if late else ""))
+    ws.write("a", "")
+    if how == "a file":
+        ws.write("out", "")
+    elif how == "a link above":
+        os.symlink(os.path.dirname(ws.path), ws.file("out"))
+    elif how == "a link":
+        os.mkdir(ws.file("out"))
+        os.symlink(os.path.dirname(ws.path), ws.file("out/in"))
+    else:
+        ws.write("slow", "")
+    if how == "a second try":
+        slow = "{ rm slow; sleep 30; }"
+        ws.write("vx.toml", ws.read("vx.toml").replace("sleep 30", slow) + "\nretries = 1")
+    else:
+        assert ws.vx("run", "t").code == (124 if late else 1)
+        for path in ("slow", "out/in", "out"):
+            if os.path.islink(ws.file(path)) or os.path.isfile(ws.file(path)):
+                os.unlink(ws.file(path))
+        ws.write("vx.toml", config)
+    done = ws.vx("run", "t")
+    assert (done.code, "flaky" in done.text) == (0, False), done.text
+    assert "flaky" not in ws.vx("why", "t").text
+
+
 def test_what_runs_each_time_says_so(two: Workspace) -> None:
     two.vx("run", "on-loose")
     always = "it declares neither inputs nor outputs, so every run runs it"
@@ -121,6 +154,39 @@ def test_arguments_count(two: Workspace) -> None:
     two.vx("run", "lib", "--", "lib/a")
     assert why(two, "lib", "--", "lib/a")[0] == "w#lib is fresh"
     assert why(two, "lib")[2] == "  arguments what was given after -- is gone"
+
+
+def test_a_project_that_was_moved_is_another_one_though_it_takes_the_same(ws: Workspace) -> None:
+    ws.write("vx.workspace.toml", 'members = ["*/*"]')
+    ws.write("shared/a", "a")
+    takes = 'inputs = { workspace_files = ["shared/**"] }'
+    ws.write(
+        "libs/q/vx.toml",
+        f"""
+        [tasks.check]
+        command = "test ! -e ../../apps"
+        cache = {{ {takes}, outputs = [] }}
+        [tasks.build]
+        command = "pwd > out"
+        cache = {{ {takes}, outputs = ["out"] }}
+        [tasks.on]
+        depends_on = ["build"]
+        command = "true"
+        cache = {{ {takes}, outputs = [] }}
+        """,
+    )
+    assert ws.vx("run", "check", "on", "--all").code == 0
+    os.makedirs(ws.file("apps"))
+    os.rename(ws.file("libs/q"), ws.file("apps/q"))
+    told = "  directory where its project lies changed"
+    assert why(ws, "q#check")[:3] == ["q#check would run", "since run 1:", told]
+    assert f"  {told} (q#build)" in why(ws, "q#on")
+    done = ws.vx("run", "build", "--all")
+    assert (done.code, done.text.count("damaged")) == (0, 0)
+    assert ws.read("apps/q/out").strip() == ws.file("apps/q")
+    assert ws.vx("run", "check", "--all").code == 1
+    os.rename(ws.file("apps/q"), ws.file("libs/q"))
+    assert "restored" in ws.vx("run", "build", "--all").text
 
 
 def test_an_interrupted_run_does_not_hide_the_last_real_one(two: Workspace) -> None:

@@ -163,18 +163,24 @@ def test_a_history_tells_what_ran_and_of_what(store: Store, clock: Clock) -> Non
 
 def test_a_task_that_failed_and_passed_on_one_key_is_flaky(store: Store) -> None:
     recorder = history.Recorder(store, "/w", "vx run build")
-    recorder.ended(outcome("failed"), "k", 1)
+    recorder.ended(outcome("failed")._replace(faults=1), "k", 1)
     recorder.ended(outcome("ran"), "k", 2)
+    recorder.ended(outcome("failed"), "late", 1)
+    recorder.ended(outcome("ran"), "late", 2)
     recorder.end(None)
     assert history.flaky(store, {"app#build": "k"}) == {"app#build"}
+    assert history.flaky(store, {"app#build": "late"}) == set()
 
 
 def test_one_that_passed_at_a_later_attempt_is_flaky_too(store: Store) -> None:
     recorder = history.Recorder(store, "/w", "vx run build")
-    recorder.ended(Outcome("app#build", "ran", 0, attempts=2), "k", 1)
-    recorder.ended(Outcome("app#test", "failed", 1, attempts=2), "l", 1)
+    recorder.ended(Outcome("app#build", "ran", 0, attempts=2, faults=1), "k", 1)
+    recorder.ended(Outcome("app#test", "failed", 1, attempts=2, faults=2), "l", 1)
+    recorder.ended(Outcome("app#late", "ran", 0, attempts=2), "m", 1)
     recorder.end(None)
-    assert history.flaky(store, {"app#build": "k", "app#test": "l"}) == {"app#build"}
+    assert history.flaky(store, {"app#build": "k", "app#test": "l", "app#late": "m"}) == {
+        "app#build"
+    }
 
 
 def test_an_old_history_goes_with_its_keys(store: Store, clock: Clock) -> None:

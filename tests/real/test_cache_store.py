@@ -1,5 +1,6 @@
 """The store keeps what was saved, whole or not at all, whatever happens to its files."""
 
+import fcntl
 import os
 import sqlite3
 import time
@@ -196,3 +197,36 @@ def test_git_does_not_see_the_cache(tmp_path: Path) -> None:
     assert (tmp_path / ".vx" / ".gitignore").read_text() == "*\n"
     assert not (tmp_path / ".vx" / "cache" / ".gitignore").exists()
     assert (tmp_path / "elsewhere" / ".gitignore").read_text() == "*\n"
+
+
+def test_what_a_crash_left_half_written_goes_with_the_first_that_is_written(store: Store) -> None:
+    place = f"{store.directory}/{TEMPORARY}"
+    os.makedirs(place)
+    held, left = f"{place}/1.held", f"{place}/1.left"
+    for path in (held, left):
+        with open(path, "wb") as file:
+            file.write(b"half")
+    with open(held, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with store.writing() as pending:
+            assert sorted(os.listdir(place)) == sorted(["1.held", os.path.basename(pending.path)])
+        assert os.listdir(place) == ["1.held"]
+
+
+def test_who_tidies_up_takes_no_file_from_who_begins_to_write(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody tidies up after the file was made, and before it was locked."""
+    lock = fcntl.flock
+    at_work: list[object] = []
+
+    def late(file: object, how: int) -> None:
+        if how == fcntl.LOCK_EX and not at_work:
+            at_work.append(file)
+            store.tidy()
+        lock(file, how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with store.writing() as pending:
+        assert at_work
+        assert os.path.exists(pending.path)

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from vxwatch.cache.place import cache_place
-from vxwatch.cache.tracked import TrackedFiles
+from vxwatch.cache.tracked import Sources, TrackedFiles
 
 
 def git(directory: Path, *words: str) -> None:
@@ -32,6 +32,22 @@ def test_what_an_index_says_at_and_below_a_place(tmp_path: Path) -> None:
     assert files.below(["dist"]) == ["dist/a", "dist/in/c"]
     git(tmp_path, "add", "dist/new")
     assert files.below(["dist"]) == ["dist/a", "dist/in/c", "dist/new"]
+
+
+def test_a_moment_lasts_until_it_is_renewed(tmp_path: Path) -> None:
+    repository(tmp_path, "dist/a")
+    (tmp_path / "dist" / "new").write_text("x")
+    files = TrackedFiles(str(tmp_path))
+    sources = Sources(files)
+    assert not sources.renew()
+    assert [sources.holds(place) for place in ("dist", "dist/a", "dist/new")] == [True, True, False]
+    assert not sources.renew()
+    git(tmp_path, "add", "dist/new")
+    assert not sources.holds("dist/new")
+    assert files.below(["dist"]) == ["dist/a", "dist/new"]  # somebody else saw it first
+    assert sources.renew()
+    assert sources.holds("dist/new")
+    assert not sources.renew()
 
 
 def test_repositories_inside_have_indexes_of_their_own(tmp_path: Path) -> None:

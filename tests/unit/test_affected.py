@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.harness.workspaces import project, workspace
 from vxwatch.graph.affected import LOCKFILES, Affected
+from vxwatch.graph.changed import changed_tasks
 from vxwatch.graph.tasks import plan
 from vxwatch.model import Globs, Persistent, Workspace
 
@@ -253,6 +254,47 @@ def test_a_server_takes_what_its_dependency_writes_but_that_is_no_edit() -> None
     assert after.takes("p#dev", "p/out/main.js")
     assert after.generated("p/out/main.js")
     assert not Affected(space, plan(space, ["p#dev", "p#other"])).generated("p/out/main.js")
+
+
+class Tracks:
+    """A git that tracks these files."""
+
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
+
+    def holds(self, place: str) -> bool:
+        return any(path == place or path.startswith(f"{place}/") for path in self.paths)
+
+    def renew(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("pattern", ["out/by-hand", "out/**"])
+def test_what_git_tracks_is_taken_though_a_dependency_declares_it(pattern: str) -> None:
+    tasks = {"build": cached("src/**", outputs=writes("out/**"))}
+    tasks |= {"pack": cached(pattern, depends_on=("build",)), "check": {}}
+    space = workspace(project("p", tasks))
+    every = plan(space, ["p#pack", "p#check"])
+    found = Affected(space, every, Tracks("p/out/by-hand"))
+    touched = found.touched(["p/out/by-hand"])
+    assert touched.inputs == {"p#pack"}
+    assert touched.uncached == {"p#check"}
+    assert not found.generated("p/out/by-hand")
+    assert not found.closed("p/out")
+    assert found.generated("p/out/made")
+    assert not found.takes("p#pack", "p/out/made")
+    assert changed_tasks(
+        space, every, ["p/out/by-hand"], shared=(), tracked=Tracks("p/out/by-hand")
+    ) == {"p#pack", "p#check"}
+    assert Affected(space, every).closed("p/out")
+
+
+def test_what_git_tracks_and_nobody_takes_is_no_edit() -> None:
+    tasks = {"build": cached("src/**", outputs=writes("out/**"))}
+    space = workspace(project("p", tasks))
+    found = Affected(space, plan(space, ["p#build"]), Tracks("p/out/by-hand"))
+    assert found.generated("p/out/by-hand")
+    assert found.closed("p/out")
 
 
 def test_a_manifest_that_holds_the_config_still_counts_as_manifest() -> None:

@@ -117,6 +117,7 @@ def test_the_order_of_patterns_moves_the_key() -> None:
         {"environ": {}},
         {"arguments": ()},
         {"arguments": ("--fa", "st")},
+        {"around": {"directory": "apps/app"}},
     ],
 )
 def test_what_goes_in_moves_the_key(facts: dict[str, Any]) -> None:

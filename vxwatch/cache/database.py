@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vxwatch.workspace.home import make
 
 NAME = "cache.db"
-VERSION = 2
+VERSION = 3
 """Moves with the tables. An older database is made anew: it is a cache."""
 
 PATIENCE = 20.0
@@ -37,7 +37,7 @@ CREATE TABLE runs (
 CREATE TABLE results (
   run INTEGER NOT NULL, task TEXT NOT NULL, key TEXT, status TEXT NOT NULL, code INTEGER,
   started INTEGER NOT NULL, seconds REAL NOT NULL, cpu REAL NOT NULL, rss INTEGER NOT NULL,
-  attempts INTEGER NOT NULL, detail TEXT NOT NULL);
+  attempts INTEGER NOT NULL, detail TEXT NOT NULL, faults INTEGER NOT NULL);
 CREATE TABLE cycles (
   run INTEGER NOT NULL PRIMARY KEY, number INTEGER NOT NULL, started INTEGER NOT NULL,
   seconds REAL NOT NULL, paths TEXT NOT NULL);

@@ -19,16 +19,17 @@ Known = Callable[[str], Components | None]
 """Gives what a key was made of, None where nobody knows."""
 
 _OF_FILES = ("file:", "config:inputs", "config:outputs")
-_RANKS = ("schema", "config", "arguments", "env", "runtime", "file", "upstream")
+_RANKS = ("schema", "config", "directory", "arguments", "env", "runtime", "file", "upstream")
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """One thing that is not what it was.
 
-    `kind` is `file`, `env`, `config`, `arguments`, `runtime`, `upstream` or `schema` (of vx's own
-    keys). For a variable, `added` and `removed` say that it was set or unset. `because` says for an
-    `upstream` task what moved first, however far away, each `of` the task that it belongs to.
+    `kind` is `file`, `env`, `config`, `directory` (of the project), `arguments`, `runtime`,
+    `upstream` or `schema` (of vx's own keys). For a variable, `added` and `removed` say that it was
+    set or unset. `because` says for an `upstream` task what moved first, however far away, each `of`
+    the task that it belongs to.
     """
 
     kind: str

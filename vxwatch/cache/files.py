@@ -210,6 +210,7 @@ class FileIndex:
 
         A path may be a file, a directory that came or went, or nothing any more.
         """
+        self._look_at_tracked()
         hints = {path for path in paths if not excluded(path)}
         rules = _ruled(hints)
         changed = self._relist(rules)
@@ -233,8 +234,16 @@ class FileIndex:
 
     def rescan(self, tree: str) -> frozenset[str]:
         """Look at everything below a directory ("" for the root), and return what changed."""
+        self._look_at_tracked()
         changed = self._settle([tree])
         return self._edits(changed | self._relist(_ruled(changed)))
+
+    def _look_at_tracked(self) -> None:
+        """What git came to track at the place of an output is a file as any other."""
+        if self._affected.renew():
+            self._matched.clear()
+            self._selected.clear()
+            self._shared.clear()
 
     def _edits(self, changed: Iterable[str]) -> frozenset[str]:
         return frozenset(path for path in changed if not self._affected.generated(path))

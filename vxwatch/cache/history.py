@@ -141,7 +141,7 @@ class Recorder:
             (
                 *(self.id, spelled(outcome.task), key, outcome.status),
                 *(outcome.code, started, outcome.seconds, outcome.cpu, outcome.peak_rss),
-                *(outcome.attempts, spelled(outcome.detail)),
+                *(outcome.attempts, spelled(outcome.detail), outcome.faults),
             )
         )
         most = _MOST_WAITING if outcome.status in STARTED else _MOST_UNCHANGED
@@ -163,7 +163,7 @@ class Recorder:
         now = self._store.clock()
         with self._store.changing() as connection:
             connection.executemany(
-                "INSERT INTO results VALUES (?,?,?,?,?,?,?,?,?,?,?)", self._waiting
+                "INSERT INTO results VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", self._waiting
             )
             connection.executemany(
                 "INSERT OR IGNORE INTO components VALUES (?,?,?)",
@@ -278,18 +278,18 @@ def durations(store: Store, root: str) -> dict[TaskId, float]:
 def flaky(store: Store, keys: Mapping[TaskId, str]) -> set[TaskId]:
     """Those of the tasks that failed and passed on the same key, which these are.
 
-    One that passed at a later attempt did so, too.
+    One that passed at a later attempt did so, too. What a command did not fail by itself says nothing.
     """
     found: set[TaskId] = set()
     with store.reading() as connection:
         for task, key in keys.items():
             rows = connection.execute(
-                "SELECT DISTINCT status, attempts > 1 FROM results WHERE task = ? AND key = ?"
+                "SELECT DISTINCT status, faults > 0 FROM results WHERE task = ? AND key = ?"
                 " AND status IN ('ran', 'failed')",
                 (spelled(task), key),
             ).fetchall()
             passed = any(status == "ran" for status, _ in rows)
-            if passed and any(status == "failed" or again for status, again in rows):
+            if passed and any(failed for _, failed in rows):
                 found.add(task)
     return found
 

@@ -25,7 +25,7 @@ _SHORTEST_KEY = 16
 class Key(NamedTuple):
     """A hash, and what was hashed.
 
-    `facts` are named `config:command`, `env:NAME`, `upstream:lib#build` and so on; `files` maps
+    `facts` are named `config:command`, `directory`, `env:NAME`, `upstream:lib#build` and so on; `files` maps
     paths to digests of their content.
     """
 
@@ -46,17 +46,18 @@ def task_key(
     upstream: Mapping[TaskId, str],
     environ: Mapping[str, str],
     arguments: Sequence[str] = (),
-    runtime: Mapping[str, str] = _NONE,
+    around: Mapping[str, str] = _NONE,
 ) -> Key:
     """The key of a task, a group or, for what depends on it, a server.
 
     `files` are what the task takes, with digests; `upstream` the keys of what it depends on
     directly; `environ` is where the values of declared variables come from, `without_secrets`;
-    `arguments` were forwarded to it; `runtime` has digests of what its commands print.
+    `arguments` were forwarded to it; `around` has further facts by name: `directory` is that of its
+    project, relative to the root, so that worktrees share keys, `runtime:COMMAND` a digest of what
+    that prints.
     """
     facts = _config(task) | _environment((*task.input_env, *task.env_secret), environ)
-    facts |= {f"runtime:{command}": digest for command, digest in runtime.items()}
-    return _fold(task, facts, files, upstream, arguments)
+    return _fold(task, facts | {**around}, files, upstream, arguments)
 
 
 def server_fingerprint(

@@ -43,6 +43,11 @@ class Tree:
         self.tracked: list[str] = []
         self.bare: list[str] = []
 
+    def leave_out(self, paths: Collection[str]) -> None:
+        """These are outputs of somebody else; a directory was looked into all the same."""
+        for path in paths:
+            self.items.pop(path, None)
+
 
 class Presence(NamedTuple):
     """What was on disk of a task's outputs at a time: of each path its stamps and its content.

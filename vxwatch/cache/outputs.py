@@ -32,6 +32,9 @@ from vxwatch.cache.stamps import Stamp, stamp_of
 
 Stopping = Callable[[], bool]
 
+Spared = Callable[[Collection[str]], Collection[str]]
+"""Which of these outputs another task made, so that they are no strays."""
+
 _OWNER = 0o700
 
 
@@ -48,11 +51,15 @@ class CannotRestoreError(Exception):
 
 
 class Difference(NamedTuple):
-    """How a tree differs from a list of items: what must go, and what must be written."""
+    """How a tree differs from a list of items: what must go, and what must be written.
+
+    `spared` is neither, and is no part of the tree.
+    """
 
     tree: Tree
     strays: tuple[str, ...]
     wanted: frozenset[str]
+    spared: Collection[str] = ()
 
     def __bool__(self) -> bool:
         return bool(self.strays or self.wanted)
@@ -116,24 +123,27 @@ class Outputs:
             raise CannotSaveError(f"its outputs cannot be seen:{where} {error.strerror}") from None
 
     def compare(
-        self, items: Sequence[Item], known: Presence = NOTHING
+        self, items: Sequence[Item], known: Presence = NOTHING, spared: Spared = lambda _: ()
     ) -> tuple[Difference, Presence]:
         """How the disk differs from the items; the presence is true if it does not.
 
-        What stamps do not prove is read. Raises `LinkedPlaceError` and OSError.
+        `spared` is asked of what is there and no item. What stamps do not prove is read. Raises `LinkedPlaceError` and OSError.
         """
         at = self._clock()
         if not self._declared.roots:
             return Difference(Tree(), (), frozenset()), Presence(at, {})
         with Places(self._root) as places:
             tree = self._finder.find(places)
-            spared = frozenset(tree.tracked)
-            expected = [item for item in items if item.path not in spared]
+            tracked = frozenset(tree.tracked)
+            expected = [item for item in items if item.path not in tracked]
             wanted = {i.path for i in expected if not _is_there(places, i, tree, known)}
         paths = {item.path for item in expected}
-        strays = tuple(path for path in (*tree.items, *tree.strange) if path not in paths)
+        strays = [path for path in (*tree.items, *tree.strange) if path not in paths]
+        others = spared(strays) if strays else ()
+        tree.leave_out(others)
         presence = presence_of(at, tree, _contents(expected))
-        return Difference(tree, strays, frozenset(wanted)), presence
+        strays = [path for path in strays if path not in others]
+        return Difference(tree, tuple(strays), frozenset(wanted), others), presence
 
     def restore(
         self, items: Sequence[Item], difference: Difference, file: BinaryIO | None
@@ -164,6 +174,7 @@ class Outputs:
                     places.set_mode(path, directories[path])
             at = self._clock()
             tree = self._finder.find(places)
+        tree.leave_out(difference.spared)
         _check(items, tree, old, written)
         return presence_of(at, tree, _contents(items))
 

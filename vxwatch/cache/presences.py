@@ -15,7 +15,7 @@ Packed = tuple[str, bytes]
 
 
 class Presences:
-    """Of one workspace. Calls for different tasks may come from different threads."""
+    """Of one workspace. Calls may come from different threads, changes of one task from one only."""
 
     def __init__(self, packed: Mapping[str, Packed]) -> None:
         """`packed` is what is told already, by `spelled` task."""
@@ -33,12 +33,13 @@ class Presences:
     def of(self, task: TaskId) -> tuple[str, Presence] | None:
         """That key, and what was there; None if nothing is known."""
         name = spelled(task)
-        if name in self._packed:
-            key, data = self._packed.pop(name)
-            presence = unpack_presence(data)
-            if presence is not None:
-                self._unpacked[name] = key, presence
-        return self._unpacked.get(name)
+        with self._lock:
+            if name in self._packed:
+                key, data = self._packed.pop(name)
+                presence = unpack_presence(data)
+                if presence is not None:
+                    self._unpacked[name] = key, presence
+            return self._unpacked.get(name)
 
     def note(self, task: TaskId, key: str, packed: bytes) -> int:
         """This was seen; how many that makes that are still to be told."""

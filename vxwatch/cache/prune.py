@@ -4,14 +4,12 @@ Goes in small steps, so that others save and restore meanwhile. What a process i
 then stays readable to it. What crashes left behind goes, too.
 """
 
-import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from vxwatch.cache.database import Told
-from vxwatch.cache.store import ARTIFACTS, SUFFIX, TEMPORARY, Store
+from vxwatch.cache.store import ARTIFACTS, SUFFIX, Store
 
 _STEP = 64
 _SECOND = 1_000_000_000
@@ -109,8 +107,7 @@ def _left(store: Store, gone: list[str]) -> int:
 def _tidy(store: Store, older_than: float | None) -> None:
     """Remove what no entry needs: what crashes left, and the history of what is gone."""
     with Told(store.directory):
-        for path in _files(f"{store.directory}/{TEMPORARY}"):
-            _remove_if_left(path)
+        store.tidy()
         paths = _files(f"{store.directory}/{ARTIFACTS}")
         artifacts = [os.path.basename(path).removesuffix(SUFFIX) for path in paths]
         for at in range(0, len(artifacts), _STEP):
@@ -138,16 +135,3 @@ def _files(directory: str) -> Iterator[str]:
     for place, _, names in os.walk(directory):
         for name in names:
             yield f"{place}/{name}"
-
-
-def _remove_if_left(path: str) -> None:
-    """Remove a temporary file that nobody holds: who writes one holds its lock."""
-    with contextlib.suppress(FileNotFoundError):
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(handle)

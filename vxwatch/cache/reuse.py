@@ -28,15 +28,23 @@ from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Log
 from vxwatch.cache.manifest import UnsoundError, pack
 from vxwatch.cache.ondisk import NOTHING, Presence
-from vxwatch.cache.outputs import CannotRestoreError, CannotSaveError, Outputs, StoppedError
+from vxwatch.cache.outputs import (
+    CannotRestoreError,
+    CannotSaveError,
+    Outputs,
+    Spared,
+    StoppedError,
+)
 from vxwatch.cache.places import LinkedPlaceError
 from vxwatch.cache.presences import Presences
 from vxwatch.cache.results import Made, Restored, Reused
+from vxwatch.cache.sharing import Sharing
 from vxwatch.cache.store import Entry, Store, pack_presence
 from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.cache.trouble import Notice, Teller, Trouble
 from vxwatch.errors import UserError
-from vxwatch.model import Globs, Project, Task
+from vxwatch.graph.places import upward
+from vxwatch.model import Globs, Project, Task, Workspace
 
 _TOGETHER = 256
 """Notes that are written together."""
@@ -98,6 +106,11 @@ class Cache:
         self._projects = projects
         self._places = sorted(project.dir for project in projects.values())
         self._outputs: dict[tuple[str, Globs], tuple[Outputs, Declared]] = {}
+        self._sharing: Sharing | None = None
+
+    def share(self, workspace: Workspace) -> None:
+        """Have tasks leave alone what others made in the same places, if these rules allow that."""
+        self._sharing = Sharing(workspace, self.declared)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -201,7 +214,7 @@ class Cache:
                 return None
             try:
                 items = entry.unpacked(declared.covers)
-                difference, presence = outputs.compare(items, known)
+                difference, presence = outputs.compare(items, known, self._of_others(task))
             except (UnsoundError, LinkedPlaceError, OSError):
                 return None  # whoever goes on to restore it finds and tells that
             if not difference:
@@ -213,13 +226,22 @@ class Cache:
         """Whether there is anywhere that outputs of the task belong."""
         return bool(self._of(task)[1].roots)
 
+    def is_blocked(self, task: Task) -> bool:
+        """Whether something that is no directory stands where one with outputs of the task belongs."""
+        declared = self._of(task)[1]
+        places = {above for root in declared.roots for above in upward(root) if above != root}
+        kept = (root for root in declared.roots if not declared.matches(root))
+        places.update(root for root in kept if declared.holds(root))
+        full = [f"{self._root}/{place}" for place in places]
+        return any(os.path.lexists(path) and not os.path.isdir(path) for path in full)
+
     def declared(self, task: Task) -> Declared:
         """Which paths are outputs of the task."""
         return self._of(task)[1]
 
-    def track_nothing(self) -> None:
-        """The caller knows that git tracks no output, and spares asking it."""
-        self._tracked = None
+    def track_by(self, files: TrackedFiles | None) -> None:
+        """Whom to ask what git tracks; None where the caller knows that no output is."""
+        self._tracked = files
 
     def has_files(self, task: Task) -> bool:
         """Whether there is anything where outputs of the task belong."""
@@ -325,7 +347,7 @@ class Cache:
         assert self.store is not None
         outputs, declared = self._of(task)
         items = entry.unpacked(declared.covers)
-        difference, presence = outputs.compare(items, known)
+        difference, presence = outputs.compare(items, known, self._of_others(task))
         if difference:
             with self.store.artifact(entry) as file:
                 presence = outputs.restore(items, difference, file)
@@ -398,6 +420,13 @@ class Cache:
                 )
                 known = self._outputs[place, task.outputs] = outputs, declared
             return known
+
+    def _of_others(self, task: Task) -> Spared:
+        """Tells which paths were last seen of another task that declares them, or lead there."""
+        sharing = self._sharing
+        if sharing is None:
+            return lambda _: ()
+        return lambda paths: sharing.of_others(task, paths, self._presences)
 
     def _below(self, places: Sequence[str]) -> Sequence[str]:
         with self._lock:

@@ -98,6 +98,7 @@ class Store:
         self._connection = opened.connection
         self.renewed, self.read_only = opened.renewed, opened.read_only
         self._identity = _identity(directory)
+        self._is_tidy = False
 
     def is_there(self) -> bool:
         """Whether others find what is written here, too: the directory may be gone meanwhile."""
@@ -176,20 +177,41 @@ class Store:
         """An artifact to write; it is removed at the end of the block unless `save` took it.
 
         It is locked while it is written, so that whoever tidies up knows it from one that a crash
-        left.
+        left; the first that is written does that.
         """
-        directory = f"{self.directory}/{TEMPORARY}"
         with self._told:
-            os.makedirs(directory, exist_ok=True)
-            path = f"{directory}/{os.getpid()}.{os.urandom(8).hex()}"
-            with open(path, "xb", buffering=0) as file:
+            os.makedirs(f"{self.directory}/{TEMPORARY}", exist_ok=True)
+            if not self._is_tidy:
+                self._is_tidy = True
+                self.tidy()
+            file, path = self._locked()
+            with file:
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX)
                     yield Pending(file, path)
                 finally:
-                    # it is gone where `save` took it; what stays here goes with the next prune
+                    # it is gone where `save` took it; what stays here goes with the next one
                     with contextlib.suppress(OSError):
                         os.unlink(path)
+
+    def _locked(self) -> tuple[io.FileIO, str]:
+        """A new temporary file that is locked, and its path."""
+        while True:
+            path = f"{self.directory}/{TEMPORARY}/{os.getpid()}.{os.urandom(8).hex()}"
+            file = open(path, "xb", buffering=0)  # noqa: SIM115 - whoever asks closes it
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_nlink:
+                    return file, path
+            except BaseException:
+                file.close()
+                raise
+            file.close()  # somebody tidied up just before it was locked
+
+    def tidy(self) -> None:
+        """Remove the temporary files that crashes left: who writes one holds its lock."""
+        with self._told, contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(f"{self.directory}/{TEMPORARY}"):
+                _remove_if_left(f"{self.directory}/{TEMPORARY}/{name}")
 
     def save(self, entry: Entry, root: str, presence: Presence, pending: Pending | None) -> None:
         """Keep the entry, and what is on disk of it. `pending` holds its artifact, if it has one."""
@@ -277,6 +299,18 @@ class Store:
             else:
                 with writing(self._connection):
                     yield self._connection
+
+
+def _remove_if_left(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)
 
 
 def _identity(directory: str) -> tuple[int, int] | None:

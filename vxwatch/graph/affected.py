@@ -4,7 +4,8 @@ One rule answers both, so that a change is seen by exactly the tasks whose keys 
 
 - a task with declared inputs takes what its patterns match (those of its project stop at nested
   projects), its project's manifests and the workspace's lockfiles; not what it writes itself, and
-  not what any task it depends on writes: that comes in by key;
+  not what any task it depends on writes: that comes in by key; what git tracks nobody writes,
+  whatever outputs match it;
 - a task without takes every file of its project that no task declares as output, but vx's own
   config; where it is saved the workspace's lockfiles too, and where nothing of it is, not what only
   a server's `restart_on` matches;
@@ -16,7 +17,7 @@ A question costs the depth of the path and the tasks of its project, never the w
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from vxwatch.globs import Matcher, excluded
 from vxwatch.graph.places import (
@@ -46,6 +47,28 @@ LOCKFILES = frozenset(
 """Files at the root of the workspace that are an input of every task that says what it goes by."""
 
 _ANY = "\x1f"
+
+
+class Tracked(Protocol):
+    """What git tracks; asked only where outputs lie."""
+
+    def holds(self, place: str) -> bool:
+        """Whether git tracks what is at the place, or anything below it."""
+
+    def renew(self) -> bool:
+        """Look again; whether it may be something else by now."""
+
+
+class Untracked:
+    """Where git tracks nothing."""
+
+    def holds(self, _place: str) -> bool:
+        """Never."""
+        return False
+
+    def renew(self) -> bool:
+        """Never."""
+        return False
 
 
 class Touched(NamedTuple):
@@ -79,7 +102,9 @@ def _matcher(patterns: tuple[str, ...]) -> Matcher:
 class Affected:
     """What files mean to the tasks of one graph."""
 
-    def __init__(self, workspace: Workspace, graph: Graph) -> None:
+    def __init__(self, workspace: Workspace, graph: Graph, tracked: Tracked | None = None) -> None:
+        """Where nothing is `tracked`, all that tasks declare as outputs is what they write."""
+        self._tracked = tracked or Untracked()
         tasks = [workspace.task(task) for task in graph.order]
         self._projects = workspace.projects
         self._graph = graph
@@ -104,6 +129,10 @@ class Affected:
         self._wide_outputs = Spread(_wide_outputs(workspace), self._matchers)
         self._outputs: dict[str, Outputs] = {}
         self._downstream: dict[TaskId, frozenset[TaskId]] = {}
+
+    def renew(self) -> bool:
+        """Look again at what git tracks; whether tasks may take other files for that."""
+        return self._tracked.renew()
 
     def touched(self, paths: Iterable[str], ignored: Collection[str] = ()) -> Touched:
         """The tasks that changes of these paths reach; `ignored` holds those git ignores."""
@@ -163,6 +192,11 @@ class Affected:
         return any(True for _ in self.takers(path, ignored=True))
 
     def writers(self, path: str) -> list[TaskId]:
+        """The tasks of the workspace that write the path: an output of theirs, not tracked by git."""
+        found = self._declarers(path)
+        return [] if found and self._tracked.holds(path) else found
+
+    def _declarers(self, path: str) -> list[TaskId]:
         """The tasks of the workspace that declare the path as output."""
         found = [*self._wide_outputs.tasks(path)]
         owner = self._owners.of(path)
@@ -176,9 +210,10 @@ class Affected:
     def generated(self, path: str) -> bool:
         """Whether a change of the path is the work of a task and no edit.
 
-        It is a declared output, and no task that does not depend on its writer takes it.
+        It is a declared output, and no task that does not depend on its writer takes it, nor any
+        where git tracks it.
         """
-        return bool(self.writers(path)) and not any(
+        return bool(self._declarers(path)) and not any(
             task.inputs is not None or not self._comes_by_key(task.id, path)
             for task in self.takers(path)
         )
@@ -187,12 +222,14 @@ class Affected:
         """Whether no file in the directory can be an edit: whatever is there, tasks wrote it.
 
         Says so only where one task declares all of it, and where no task that does not depend
-        on that one takes files in that part of the workspace.
+        on that one takes files in that part of the workspace, nor any where git tracks files in it.
         """
         # A pattern that matches a name which none spells out matches every name.
         inner = f"{directory}/{_ANY}"
-        writers = {*self.writers(inner)}.intersection(self.writers(f"{inner}/{_ANY}"))
-        return any(not any(self._strangers(directory, writer)) for writer in writers)
+        writers = {*self._declarers(inner)}.intersection(self._declarers(f"{inner}/{_ANY}"))
+        if not any(not any(self._strangers(directory, writer)) for writer in writers):
+            return False
+        return not (any(self._near(directory)) and self._tracked.holds(directory))
 
     def concerns(self, path: str) -> bool:
         """Whether a task of the graph may take the path: it need not be listed otherwise."""
@@ -266,16 +303,21 @@ class Affected:
 
     def _strangers(self, directory: str, writer: TaskId) -> Iterator[Task]:
         """The tasks that may take files in the directory and do not depend on the writer."""
+        # Asked last: what depends on a task may be most of the workspace.
+        return (
+            task
+            for task in self._near(directory)
+            if (task.inputs is not None or task.persistent) and task.id not in self._above(writer)
+        )
+
+    def _near(self, directory: str) -> Iterator[Task]:
+        """The tasks that may take files in the directory."""
         owner = self._owners.of(f"{directory}/{_ANY}")
         near = [] if owner is None else self._local.get(owner.name, [])
         wide = [self._tasks[task] for task in self._wide.near(directory)]
         for task in (*near, *wide):
-            if task.inputs is None and not task.persistent:
-                continue
             own, elsewhere = self.roots(task.id)
-            meets = any(_meet(root, directory) for root in (*own, *elsewhere))
-            # Asked last: what depends on a task may be most of the workspace.
-            if meets and task.id not in self._above(writer):
+            if any(_meet(root, directory) for root in (*own, *elsewhere)):
                 yield task
 
     def _reads(self, task: Task, inputs: Globs, path: str, *, ignored: bool) -> bool:

@@ -14,7 +14,11 @@ MOST = 10
 MOST_PATHS = 3
 """Changed files that a line names, as at the end of a cycle."""
 
-_NAMES = {"arguments": "what was given after --", "schema": "what vx makes keys of"}
+_NAMES = {
+    "arguments": "what was given after --",
+    "directory": "where its project lies",
+    "schema": "what vx makes keys of",
+}
 _GRANTS = {"read", "write", "network", "host_ports"}
 _WAYS = {"added": "is new", "removed": "is gone", "changed": "changed"}
 _ENV_WAYS = {"added": "is set now", "removed": "is not set any more", "changed": "changed"}

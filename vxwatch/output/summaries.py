@@ -24,6 +24,7 @@ def summary(record: Record, command: str, exit_code: int) -> dict[str, Any]:
         counts[outcome.status] = counts.get(outcome.status, 0) + 1
         value = outcome._asdict()
         value["peak_memory"] = value.pop("peak_rss")
+        del value["faults"]
         tasks.append({**value, "started": record.started(outcome)})
     return {
         "command": command,

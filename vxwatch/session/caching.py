@@ -96,6 +96,7 @@ class Caching:
         """Take up the workspace as it is now; the cache stays where it is."""
         if self._cache is not None:
             self._cache.load(workspace.projects)
+            self._cache.share(workspace)
 
     def ended(self, outcome: Outcome, started: int) -> None:
         """Write down how a task ended, which was started at this time of the wall clock."""
@@ -240,6 +241,8 @@ class Caching:
         finally:
             log = session.recording.end(task.id)
         # A task that answers the end of vx with success did not end by itself.
+        if outcome.faults and cache.is_blocked(task):
+            outcome = outcome._replace(faults=0)
         if outcome.status != "ran" or session.stopping.is_set():
             return outcome
         if task.id in session.memory.overtaken:

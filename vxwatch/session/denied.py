@@ -35,7 +35,7 @@ def with_report(outcome: Outcome, report: "Report", task: "Task") -> Outcome:
     if outcome.status == "ran":
         outcome = outcome._replace(status="failed", code=1, detail=outcome.detail or DENIED)
     hint = "\n".join(filter(None, (*hints, outcome.hint)))
-    return outcome._replace(findings=said, hint=hint)
+    return outcome._replace(findings=said, hint=hint, faults=0)
 
 
 def remark(session: "Session", task: "Task", report: "Report") -> None:

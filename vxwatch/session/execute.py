@@ -99,8 +99,9 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
         assert timeout is not None
         detail = f"{_LATE} {format_duration(timeout)}"
     code, hint = TIMED_OUT if late else end.code, ""
+    faults = int(bool(code) and end.started and not late)
     if born := live.born():
-        code, detail, hint = code or 1, appeared(session.workspace.root, born), HINT
+        code, detail, hint, faults = code or 1, appeared(session.workspace.root, born), HINT, 0
     outcome = Outcome(
         task.id,
         "failed" if code else "ran",
@@ -110,6 +111,7 @@ async def _once(session: "Session", task: "Task", command: str) -> "tuple[Outcom
         hint=hint,
         cpu=end.cpu,
         peak_rss=end.peak_rss,
+        faults=faults,
     )
     return outcome, report
 
@@ -148,6 +150,7 @@ def _together(earlier: Outcome, last: Outcome) -> Outcome:
         seconds=earlier.seconds + last.seconds,
         cpu=earlier.cpu + last.cpu,
         peak_rss=max(earlier.peak_rss, last.peak_rss),
+        faults=earlier.faults + last.faults,
     )
 
 

@@ -147,7 +147,7 @@ class KeyRing:
                 upstream=self._upstream(task_id),
                 environ=self._environ,
                 arguments=self._forwarded(task_id),
-                runtime=self._runtime.digests(task),
+                around=self._around(task),
             )
         return self._keys[task_id]
 
@@ -182,6 +182,12 @@ class KeyRing:
             arguments=self._forwarded(task_id),
             place=self._place(self._task(task_id)),
         ).hex
+
+    def _around(self, task: "Task") -> "dict[str, str]":
+        """What counts beside the definition of the task and what it takes."""
+        printed = self._runtime.digests(task)
+        facts = {f"runtime:{command}": digest for command, digest in printed.items()}
+        return {"directory": self._plan.workspace.projects[task.project].dir, **facts}
 
     def _place(self, task: "Task") -> str:
         """The project's directory: one that was moved or made anew is another one."""

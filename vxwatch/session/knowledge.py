@@ -15,6 +15,7 @@ from vxwatch.cache.remembered import Remembered
 from vxwatch.cache.reuse import Cache
 from vxwatch.cache.secretkey import secret_key
 from vxwatch.cache.store import Store
+from vxwatch.cache.tracked import Sources, TrackedFiles
 from vxwatch.cache.trouble import Notice
 from vxwatch.graph.affected import Affected
 from vxwatch.graph.places import upward
@@ -45,7 +46,8 @@ class Knowledge:
         listing: Listing | None = None,
     ) -> None:
         """`listing` was begun before, and stays the caller's to close."""
-        self.affected = Affected(plan.workspace, plan.graph)
+        self._tracked = TrackedFiles(plan.workspace.root)
+        self.affected = Affected(plan.workspace, plan.graph, Sources(self._tracked))
         self.ignores = Ignores(plan.workspace.root)
         self.index: FileIndex
         self.keys: KeyRing
@@ -94,7 +96,7 @@ class Knowledge:
     def replace(self, plan: "Plan") -> None:
         """Take up another plan of the same workspace; every key is made anew."""
         self._plan = plan
-        self.affected = Affected(plan.workspace, plan.graph)
+        self.affected = Affected(plan.workspace, plan.graph, Sources(self._tracked))
         self.ignores.reset()
         self.index.load(self.affected)
         self.keys.replace(plan)
@@ -112,6 +114,8 @@ class Knowledge:
                 lambda: Store(place, to_read=to_read),
                 self.tell,
             )
+            self._cache.track_by(self._tracked)
+            self._cache.share(workspace)
         return self._cache
 
     @property

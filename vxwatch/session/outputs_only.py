@@ -97,9 +97,11 @@ def describe(
 ) -> str:
     """What `restored` needs, for tasks with these keys; "" where it cannot restore them.
 
-    That is where outputs are among the `paths` that all keys go by, lie where none of these is, or are
-    tracked by git, whose index is one of those.
+    That is where outputs are among the `paths` that all keys go by, lie where none of these is, are
+    tracked by git, whose index is one of those, or may be of more than one task.
     """
+    if not workspace.rules.exclusive_outputs:
+        return ""
     outputs = {f"{one.directory}/{name}".strip("/") for one in places for name in one.outputs}
     if any(not outputs.isdisjoint(upward(path)) for path in paths):
         return ""
@@ -134,7 +136,7 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
         keys[tasks[-1].id] = key
     owners = {name: Project(name, place, (), None, (), {}) for name, place in projects}
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
-        cache.track_nothing()
+        cache.track_by(None)
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]
         if not rest or not cache.expect(keys[task.id] for task in rest):
             return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vxwatch.cache.loaded import load
+from vxwatch.cache.tracked import Sources, TrackedFiles
 from vxwatch.errors import UserError
 from vxwatch.graph.tasks import Graph, plan
 from vxwatch.workspace.discover import find_root
@@ -142,7 +143,13 @@ def _affected(
     from vxwatch.workspace.changes import Changes  # noqa: PLC0415
 
     paths = Changes(workspace.root).since_base(base or workspace.affected_base, os.environ)
-    reached = changed_tasks(workspace, graph, paths, shared=_shared(workspace, paths))
+    reached = changed_tasks(
+        workspace,
+        graph,
+        paths,
+        shared=_shared(workspace, paths),
+        tracked=Sources(TrackedFiles(workspace.root)),
+    )
     return tuple(task for task in named if task in reached)
 
 

@@ -55,8 +55,10 @@ class Warm:
             return None
         fresh = self._fresh(cache, kept)
         self._known.write_down_keys()
-        self._known.fresh = frozenset(fresh)
         self._tasks, self._kept = tasks, kept
+        if len(fresh) == len(tasks) or workspace.rules.exclusive_outputs:
+            # What is done about one task may else undo another.
+            self._known.fresh = frozenset(fresh)
         if len(fresh) < len(tasks) or self._known.in_trouble:
             return None
         return tuple(Outcome(task, "fresh") for task in fresh)
@@ -94,6 +96,8 @@ class Warm:
         known, cache = self._known, self._known.open_cache()
         rest = [task for task in self._kept if task.id not in known.fresh]
         if cache is None or len(self._kept) < len(self._tasks) or known.in_trouble:
+            return None
+        if not self._plan.workspace.rules.exclusive_outputs:
             return None
         if not rest or not all(known.keys.vouched(task.id) for task in rest):
             return None
