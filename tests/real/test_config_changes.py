@@ -117,3 +117,21 @@ def test_a_file_of_a_fault_that_was_mended_before_it_was_known_is_late(root: str
     _rewrite(root)
     assert other.late([CONFIG], since) == [CONFIG]
     assert other.late([CONFIG], since) == []
+
+
+def test_a_file_of_a_fault_is_late_also_where_it_was_known_from_before(root: str) -> None:
+    configs = ConfigFiles(root, [CONFIG])
+    Path(root, CONFIG).unlink()
+    configs.replace([], _later(root))  # it went, and may be anywhere by now
+    Path(root, CONFIG).write_text("a fault")
+    assert configs.changed([CONFIG]) == {CONFIG}
+    since = _later(root)
+    assert configs.late([CONFIG], since) == []  # it holds what was read
+    _rewrite(root)
+    assert configs.late([CONFIG], since) == [CONFIG]
+    assert configs.late([CONFIG], since) == []
+    Path(root, CONFIG).write_text("another")
+    assert configs.late([CONFIG], since) == [CONFIG]
+    Path(root, CONFIG).unlink()
+    for expected in ([CONFIG], []):
+        assert configs.late([CONFIG], since) == expected

@@ -24,6 +24,7 @@ class ConfigFiles:
         self._seen: dict[str, str | None] = {}
         self._directories: set[str] = set()
         self._uncounted: set[str] = set()
+        self._told: dict[str, int | None] = {}
         self._know(files)
 
     def replace(self, files: Iterable[str], since: int) -> bool:
@@ -75,17 +76,27 @@ class ConfigFiles:
         return any(self._newer(path, since) for path in directories.union(self._seen))
 
     def late(self, files: Iterable[str], since: int) -> list[str]:
-        """Those of the files that are not known and may have changed since they were read.
+        """Those of the files that may have changed since they were read, after `since`.
 
-        To be asked once for each state: they are known from then on.
+        Whoever read them found a fault in them, and may have been the last to see it: they may lie where
+        nobody watched. Each state of a file is told once.
         """
-        return [path for path in self._know(files) if self._newer(path, since)]
+        files = tuple(files)
+        self._know(files)
+        late = [path for path in files if self._moved(path) or self._newer(path, since)]
+        untold = [path for path in late if self._told.get(path, 0) != self._changed_at(path)]
+        self._told.update((path, self._changed_at(path)) for path in untold)
+        return untold
 
     def _newer(self, path: str, since: int) -> bool:
+        at = self._changed_at(path)
+        return at is None or at > since - _SLACK
+
+    def _changed_at(self, path: str) -> int | None:
         try:
-            return os.stat(os.path.join(self._root, path)).st_ctime_ns > since - _SLACK
+            return os.stat(os.path.join(self._root, path)).st_ctime_ns
         except OSError:
-            return True
+            return None
 
     def _below(self, directory: str) -> set[str]:
         prefix = directory + "/" if directory else ""
