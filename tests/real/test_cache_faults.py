@@ -100,12 +100,12 @@ def root(tmp_path: Path) -> str:
 
 def test_what_lies_where_outputs_belong_is_noticed(root: str) -> None:
     with cache(root, []) as use:
-        assert not use.has_files(TASK)
+        assert not use.outputs.has_files(TASK)
         os.symlink("nowhere", f"{root}/dist")
-        assert use.has_files(TASK)
+        assert use.outputs.has_files(TASK)
         os.unlink(f"{root}/dist")
         make(root, "one")
-        assert use.has_files(TASK)
+        assert use.outputs.has_files(TASK)
 
 
 def is_sound(root: str) -> bool:

@@ -24,27 +24,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from vxwatch.cache.archive import DamagedError
 from vxwatch.cache.content import Clock
 from vxwatch.cache.database import CacheError, Told
-from vxwatch.cache.declared import Declared
 from vxwatch.cache.log import Log
 from vxwatch.cache.manifest import UnsoundError, pack
 from vxwatch.cache.ondisk import NOTHING, Presence
 from vxwatch.cache.outputs import (
     CannotRestoreError,
     CannotSaveError,
-    Outputs,
-    Spared,
     StoppedError,
 )
 from vxwatch.cache.places import LinkedPlaceError
 from vxwatch.cache.presences import Presences
 from vxwatch.cache.results import Made, Restored, Reused
-from vxwatch.cache.sharing import Sharing
 from vxwatch.cache.store import Entry, Store, pack_presence
-from vxwatch.cache.tracked import TrackedFiles
+from vxwatch.cache.task_outputs import TaskOutputs
 from vxwatch.cache.trouble import Notice, Teller, Trouble
 from vxwatch.errors import UserError
-from vxwatch.graph.places import upward
-from vxwatch.model import Globs, Project, Task, Workspace
+from vxwatch.model import Project, Task
 
 _TOGETHER = 256
 """Notes that are written together."""
@@ -54,7 +49,10 @@ _IN_THE_WAY = (DamagedError, UnsoundError, LinkedPlaceError, CannotRestoreError)
 
 
 class Cache:
-    """The cache as one workspace uses it. `store` is None where there is none to use."""
+    """The cache as one workspace uses it.
+
+    `store` is None where there is none to use; `outputs` knows where those of its tasks belong.
+    """
 
     def __init__(
         self,
@@ -68,14 +66,13 @@ class Cache:
         self._root = root
         self._say = Teller(notice)
         self._clock = clock
-        self._tracked: TrackedFiles | None = TrackedFiles(root)
         self._lock = threading.RLock()
         self._stopping = threading.Event()
+        self.outputs = TaskOutputs(root, projects, clock, self._stopping.is_set)
         self._entries: dict[str, Entry] = {}
         self._presences = Presences({})
         self._open_store = open_store
         self.store: Store | None = None
-        self.load(projects)
         self._open()
 
     def _open(self) -> None:
@@ -100,17 +97,6 @@ class Cache:
         self._presences = Presences({})
         self._open()
         return True
-
-    def load(self, projects: Mapping[str, Project]) -> None:
-        """Take up the projects as they are now."""
-        self._projects = projects
-        self._places = sorted(project.dir for project in projects.values())
-        self._outputs: dict[tuple[str, Globs], tuple[Outputs, Declared]] = {}
-        self._sharing: Sharing | None = None
-
-    def share(self, workspace: Workspace) -> None:
-        """Have tasks leave alone what others made in the same places, if these rules allow that."""
-        self._sharing = Sharing(workspace, self.declared)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -207,45 +193,22 @@ class Cache:
         return () if known is None else known[1].paths
 
     def _confirmed(self, task: Task, key: str, known: Presence) -> Presence | None:
-        outputs, declared = self._of(task)
+        outputs, declared = self.outputs.of(task)
         with self.trouble("the cache is not used"):
             entry = self._entry(key)
             if entry is None:
                 return None
             try:
                 items = entry.unpacked(declared.covers)
-                difference, presence = outputs.compare(items, known, self._of_others(task))
+                difference, presence = outputs.compare(
+                    items, known, self.outputs.of_others(task, self._presences)
+                )
             except (UnsoundError, LinkedPlaceError, OSError):
                 return None  # whoever goes on to restore it finds and tells that
             if not difference:
                 self._note(task, key, pack_presence(presence))
                 return presence
         return None
-
-    def has_places(self, task: Task) -> bool:
-        """Whether there is anywhere that outputs of the task belong."""
-        return bool(self._of(task)[1].roots)
-
-    def is_blocked(self, task: Task) -> bool:
-        """Whether something that is no directory stands where one with outputs of the task belongs."""
-        declared = self._of(task)[1]
-        places = {above for root in declared.roots for above in upward(root) if above != root}
-        kept = (root for root in declared.roots if not declared.matches(root))
-        places.update(root for root in kept if declared.holds(root))
-        full = [f"{self._root}/{place}" for place in places]
-        return any(os.path.lexists(path) and not os.path.isdir(path) for path in full)
-
-    def declared(self, task: Task) -> Declared:
-        """Which paths are outputs of the task."""
-        return self._of(task)[1]
-
-    def track_by(self, files: TrackedFiles | None) -> None:
-        """Whom to ask what git tracks; None where the caller knows that no output is."""
-        self._tracked = files
-
-    def has_files(self, task: Task) -> bool:
-        """Whether there is anything where outputs of the task belong."""
-        return any(os.path.lexists(f"{self._root}/{root}") for root in self._of(task)[1].roots)
 
     def expire(self, task: Task) -> None:
         """The task is about to run over what it made before: nothing is known of that any more."""
@@ -257,7 +220,7 @@ class Cache:
         Raises `UserError` if a link stands where outputs belong.
         """
         self._forget(task)
-        outputs, _ = self._of(task)
+        outputs, _ = self.outputs.of(task)
         try:
             tree = outputs.clean()
         except LinkedPlaceError as error:
@@ -279,7 +242,7 @@ class Cache:
             yield self._captured(task, stack)
 
     def _captured(self, task: Task, stack: contextlib.ExitStack) -> Made | None:
-        outputs, declared = self._of(task)
+        outputs, declared = self.outputs.of(task)
         store = self.store
         if store is None:
             return None
@@ -345,9 +308,11 @@ class Cache:
     def _restored(self, task: Task, entry: Entry, known: Presence) -> Restored:
         """The same, without a word and without the database; raises what stands in the way."""
         assert self.store is not None
-        outputs, declared = self._of(task)
+        outputs, declared = self.outputs.of(task)
         items = entry.unpacked(declared.covers)
-        difference, presence = outputs.compare(items, known, self._of_others(task))
+        difference, presence = outputs.compare(
+            items, known, self.outputs.of_others(task, self._presences)
+        )
         if difference:
             with self.store.artifact(entry) as file:
                 presence = outputs.restore(items, difference, file)
@@ -405,32 +370,6 @@ class Cache:
                 with self.store.changing():
                     for task, (key, packed) in notes.items():
                         self.store.note(self._root, task, key, packed)
-
-    def _of(self, task: Task) -> tuple[Outputs, Declared]:
-        assert task.outputs is not None
-        # What makes nothing makes the same wherever it lies.
-        place = task.project if task.outputs.files else ""
-        with self._lock:
-            known = self._outputs.get((place, task.outputs))
-            if known is None:
-                project = self._projects[task.project]
-                declared = Declared(project, task.outputs, self._places)
-                outputs = Outputs(
-                    self._root, declared, self._below, self._clock, self._stopping.is_set
-                )
-                known = self._outputs[place, task.outputs] = outputs, declared
-            return known
-
-    def _of_others(self, task: Task) -> Spared:
-        """Tells which paths were last seen of another task that declares them, or lead there."""
-        sharing = self._sharing
-        if sharing is None:
-            return lambda _: ()
-        return lambda paths: sharing.of_others(task, paths, self._presences)
-
-    def _below(self, places: Sequence[str]) -> Sequence[str]:
-        with self._lock:
-            return () if self._tracked is None else self._tracked.below(places)
 
     def _name_tracked(self, task: Task, paths: Sequence[str]) -> None:
         if paths:

@@ -95,8 +95,8 @@ class Caching:
     def load(self, workspace: "Workspace") -> None:
         """Take up the workspace as it is now; the cache stays where it is."""
         if self._cache is not None:
-            self._cache.load(workspace.projects)
-            self._cache.share(workspace)
+            self._cache.outputs.load(workspace.projects)
+            self._cache.outputs.share(workspace)
 
     def ended(self, outcome: Outcome, started: int) -> None:
         """Write down how a task ended, which was started at this time of the wall clock."""
@@ -232,7 +232,7 @@ class Caching:
         over = self._runs_over
         try:
             work = cache.expire if over else cache.prepare
-            await _do(cache, lambda: work(task), beside=cache.has_files(task))
+            await _do(cache, lambda: work(task), beside=cache.outputs.has_files(task))
         except UserError as error:
             return Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         session.recording.begin(task.id)
@@ -241,7 +241,7 @@ class Caching:
         finally:
             log = session.recording.end(task.id)
         # A task that answers the end of vx with success did not end by itself.
-        if outcome.faults and cache.is_blocked(task):
+        if outcome.faults and cache.outputs.is_blocked(task):
             outcome = outcome._replace(faults=0)
         if outcome.status != "ran" or session.stopping.is_set():
             return outcome
@@ -250,7 +250,7 @@ class Caching:
         with ExitStack() as stack:
             capture = cache.capture(task)
             made = await _do(
-                cache, lambda: stack.enter_context(capture), beside=cache.has_places(task)
+                cache, lambda: stack.enter_context(capture), beside=cache.outputs.has_places(task)
             )
             if made is None or (over and not made.presence.is_new(begun)):
                 return outcome
@@ -277,7 +277,7 @@ class Caching:
     def _left_alone(self, task_id: "TaskId") -> bool:
         session, cache = self._session, self._cache
         task = session.workspace.task(task_id)
-        if cache is None or not self.keeps(task) or not cache.has_places(task):
+        if cache is None or not self.keeps(task) or not cache.outputs.has_places(task):
             return True
         return cache.was_left_alone(task, session.keys.key(task_id))
 

@@ -114,8 +114,8 @@ class Knowledge:
                 lambda: Store(place, to_read=to_read),
                 self.tell,
             )
-            self._cache.track_by(self._tracked)
-            self._cache.share(workspace)
+            self._cache.outputs.track_by(self._tracked)
+            self._cache.outputs.share(workspace)
         return self._cache
 
     @property

@@ -68,7 +68,7 @@ def surroundings(
     """
     names: dict[str, set[str]] = {}
     for task in tasks:
-        declared = cache.declared(task)
+        declared = cache.outputs.declared(task)
         if any(pattern.startswith("!") for patterns in task.outputs or () for pattern in patterns):
             return None
         for place in declared.roots:
@@ -136,7 +136,7 @@ def restored(root: str, described: str, notice: "Notice") -> tuple[Outcome, ...]
         keys[tasks[-1].id] = key
     owners = {name: Project(name, place, (), None, (), {}) for name, place in projects}
     with closing(Cache(root, owners, lambda: Store(directory, to_read=to_read), notice)) as cache:
-        cache.track_by(None)
+        cache.outputs.track_by(None)
         rest = [task for task in tasks if cache.standing(task, keys[task.id]) is None]
         if not rest or not cache.expect(keys[task.id] for task in rest):
             return None
