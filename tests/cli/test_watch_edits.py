@@ -182,11 +182,13 @@ def test_content_decides_not_the_modification_time(ws: Workspace, polling: bool)
     ws.write("src/a", "dddd")
     os.utime(ws.file("src/a"), long_ago)
     _built(ws, "dddd", 4)
+    ws.settle(2.0)  # the write may have been seen half-way, too
+    runs = ws.runs("build")
     os.utime(ws.file("src/a"))
     os.chmod(ws.file("src/a"), 0o600)
     ws.read("src/a")
     ws.settle(2.0)
-    assert ws.runs("build") == 4
+    assert ws.runs("build") == runs
     assert vx.stop() == 0
     ws.write("src/a", "eeee")
     os.utime(ws.file("src/a"), long_ago)

@@ -49,13 +49,14 @@ def test_the_nursery_that_is_opened_takes_it_over() -> None:
 
 @pytest.mark.parametrize("fault", [None, KeyboardInterrupt])
 def test_it_is_gone_where_none_is_opened(fault: type[BaseException] | None) -> None:
+    pid = 0
     with suppress(KeyboardInterrupt), ahead.started():
-        the_nursery()
+        pid = the_nursery().pid
         if fault is not None:
             raise fault
     assert nurseries() == []
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(pid, os.WNOHANG)
 
 
 def test_a_nursery_that_is_to_lend_the_terminal_is_another_one() -> None:

@@ -170,18 +170,20 @@ class Cache:
             known = self._presences.of(task.id)
             yield known is not None and known[1].stands(self._root)
 
-    def was_left_alone(self, task: Task, key: str) -> bool:
+    def was_left_alone(self, task: Task, key: str, *, shared: bool) -> bool:
         """Whether nobody has touched the result of the task under this key since it was made or found.
 
-        What was written and is as it was by now was touched nevertheless. Of a result that could not
-        be kept nothing is known, and nothing assumed.
+        What was written and is as it was by now was touched nevertheless. Where places are `shared`
+        others may add to it. Of a result that could not be kept nothing is known, and nothing assumed.
         """
         known = self._presences.of(task.id)
         if known is None or known[0] != key:
             return True
         if known[1].touched(self._root):
             return False
-        return not known[1].stirred(self._root) or self._confirmed(task, key, known[1]) is not None
+        if shared or not known[1].stirred(self._root):
+            return True
+        return self._confirmed(task, key, known[1]) is not None
 
     def was_seen(self, task: Task, key: str) -> bool:
         """Whether what was last seen of the task on disk was its result under this key."""

@@ -279,7 +279,8 @@ class Caching:
         task = session.workspace.task(task_id)
         if cache is None or not self.keeps(task) or not cache.outputs.has_places(task):
             return True
-        return cache.was_left_alone(task, session.keys.key(task_id))
+        shared = not session.workspace.rules.exclusive_outputs
+        return cache.was_left_alone(task, session.keys.key(task_id), shared=shared)
 
     def _take_back(self, cache: Cache, store: "Store") -> None:
         """Keep nothing of this run that may have built on what somebody changed meanwhile.
