@@ -10,6 +10,7 @@ import pytest
 
 from tests.harness.boxes import Site, refused
 from tests.harness.hostile import Attacker, attackers
+from vxwatch.sandbox import survey
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -77,6 +78,13 @@ def test_no_unix_socket_is_made_without_a_grant(attacker: Attacker) -> None:
         }
         assert attacker.tries(attempts, read=(".",)) == dict.fromkeys(attempts, "EPERM")
         assert attacker.tries({"pair": "socket.socketpair()"}) == {"pair": "ok"}
+
+
+def test_a_socket_of_the_host_that_goes_while_a_box_is_made_is_no_matter(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "bound_sockets", lambda: ("/usr/share/vx-none.sock",))
+    assert site.run("echo ok", "app", unix_sockets=()).out == "ok\n"
 
 
 def test_a_grant_shows_the_sockets_that_it_names_and_no_other(attacker: Attacker) -> None:

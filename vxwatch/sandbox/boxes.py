@@ -226,7 +226,7 @@ class BoxMaker:
             directory = found.ground.directory
             shape = Shape(directory, self._room, root_user=as_root, own_proc=own_proc)
             saving = await self._saving(task, mounts, stack)
-            descriptors, bound = self._bind(mounts, shape, sent, saving)
+            descriptors, bound = self._bind(_there(mounts, found), shape, sent, saving)
             allowed = self._filters[task.sandbox.unix_sockets is not None]
             descriptors[FILTER_FD] = in_memory(allowed, sent)
             trace = None
@@ -362,6 +362,12 @@ class BoxMaker:
         if mount.kind == "desk" and saving is not None:
             return open_real(saving.path(mount.path))
         return open_real(mount.path)
+
+
+def _there(mounts: tuple[Mount, ...], found: Survey) -> tuple[Mount, ...]:
+    """All but the sockets of strangers that are gone by now: bubblewrap can cover none of those."""
+    strangers = frozenset(found.ground.strangers)
+    return tuple(m for m in mounts if m.path not in strangers or os.path.lexists(m.path))
 
 
 def _before(found: Survey, mounts: tuple[Mount, ...]) -> births.Births:
