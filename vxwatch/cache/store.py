@@ -180,7 +180,8 @@ class Store:
         left; the first that is written does that.
         """
         with self._told:
-            os.makedirs(f"{self.directory}/{TEMPORARY}", exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(f"{self.directory}/{TEMPORARY}")
             if not self._is_tidy:
                 self._is_tidy = True
                 self.tidy()

@@ -18,11 +18,18 @@ _IGNORE = b"*\n"
 def make(directory: str) -> None:
     """Make a directory of vx, which git shall not see; the one named `.vx`, if it lies in that.
 
-    Raises OSError.
+    A workspace that is gone is not made anew. Raises OSError.
     """
-    head, found, _ = f"{directory}/".rpartition(f"/{HOME}/")
+    head, found, below = f"{directory}/".rpartition(f"/{HOME}/")
     home = f"{head}/{HOME}" if found else directory
-    os.makedirs(directory, exist_ok=True)
+    if not found:
+        os.makedirs(directory, exist_ok=True)
+    else:
+        path = head
+        for name in (HOME, *filter(None, below.split("/"))):
+            path = f"{path}/{name}"
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
     with contextlib.suppress(FileExistsError):
         handle = os.open(f"{home}/.gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
