@@ -12,7 +12,7 @@ import pytest
 from tests.harness.processes import alive
 from tests.harness.trees import ENVIRONMENT, Heard, end, running, sh, until
 from tests.harness.waiting import patience
-from vxwatch.process.helper import HelperProcess
+from vxwatch.process.helper import HelperProcess, told_of_children
 from vxwatch.process.nursery import Launch, Nursery
 from vxwatch.process.tree import NurseryLostError
 
@@ -61,6 +61,24 @@ def test_a_nursery_that_is_stopped_in_the_moment_of_a_spawn_goes_on() -> None:
                 stop(nursery._helper.pid)
                 async with asyncio.timeout(patience(10)):
                     assert (await (await launch).wait()).code == 3
+
+    asyncio.run(scenario())
+
+
+def test_signals_that_come_while_one_is_answered_wait_for_the_loop() -> None:
+    async def scenario() -> None:
+        calls, last = iter(range(3000)), asyncio.Event()
+
+        def call() -> None:
+            if next(calls, None) is None:
+                last.set()
+            else:
+                os.kill(os.getpid(), signal.SIGCHLD)
+
+        with told_of_children(call):
+            os.kill(os.getpid(), signal.SIGCHLD)
+            async with asyncio.timeout(patience(10)):
+                await last.wait()
 
     asyncio.run(scenario())
 

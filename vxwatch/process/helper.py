@@ -34,7 +34,7 @@ class HelperProcess:
         self._process = process
         self._pidfd = -1
         with contextlib.ExitStack() as watch:
-            watch.enter_context(_told_of_children(self._resume_if_stopped))
+            watch.enter_context(told_of_children(self._resume_if_stopped))
             try:
                 self._pidfd = _descriptor_of(process)
             except OSError as error:
@@ -122,15 +122,25 @@ def no_process(error: OSError) -> UserError:
 
 
 @contextlib.contextmanager
-def _told_of_children(call: Callable[[], None]) -> Iterator[None]:
+def told_of_children(call: Callable[[], None]) -> Iterator[None]:
     """Inside the block, call whenever a child was stopped or has ended.
 
     A handler of Python's own, because the loop's would take the wake-ups of vx's signals away.
-    Only the main thread can have one.
+    Only the main thread can have one. What comes while it runs waits for the loop: whoever stops a
+    child as often as it is let go on would have it run in itself, deeper and deeper.
     """
+    loop, inside = asyncio.get_running_loop(), False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        call()
+        nonlocal inside
+        if inside:
+            loop.call_soon_threadsafe(call)
+        else:
+            inside = True
+            try:
+                call()
+            finally:
+                inside = False
         if callable(before):
             before(number, frame)
 
