@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vxwatch.cache.content import Clock
 from vxwatch.cache.declared import Declared
@@ -59,7 +59,7 @@ class TaskOutputs:
             if known is None:
                 project = self._projects[task.project]
                 declared = Declared(project, task.outputs, self._places)
-                outputs = Outputs(self._root, declared, self._below, self._clock, self._is_stopping)
+                outputs = Outputs(self._root, declared, self.below, self._clock, self._is_stopping)
                 known = self._known[place, task.outputs] = outputs, declared
             return known
 
@@ -91,6 +91,7 @@ class TaskOutputs:
         full = [f"{self._root}/{place}" for place in places]
         return any(os.path.lexists(path) and not os.path.isdir(path) for path in full)
 
-    def _below(self, places: Sequence[str]) -> Sequence[str]:
+    def below(self, places: Iterable[str]) -> Sequence[str]:
+        """The files that git tracks at these places and below them."""
         with self._lock:
             return () if self._tracked is None else self._tracked.below(places)

@@ -240,9 +240,9 @@ class Caching:
             outcome = await execute(task)
         finally:
             log = session.recording.end(task.id)
-        # A task that answers the end of vx with success did not end by itself.
         if outcome.faults and cache.outputs.is_blocked(task):
             outcome = outcome._replace(faults=0)
+        # A task that answers the end of vx with success did not end by itself.
         if outcome.status != "ran" or session.stopping.is_set():
             return outcome
         if task.id in session.memory.overtaken:

@@ -18,7 +18,6 @@ from vxwatch.cache.content import older
 from vxwatch.cache.reuse import Cache
 from vxwatch.cache.standing import look
 from vxwatch.cache.store import Store
-from vxwatch.cache.tracked import TrackedFiles
 from vxwatch.graph.places import upward
 from vxwatch.model import Globs, Project, Task
 from vxwatch.outcome import Outcome
@@ -107,7 +106,7 @@ def describe(
         return ""
     if cache.store is None or not all(one.directory in paths for one in places):
         return ""
-    if TrackedFiles(workspace.root).below(outputs):
+    if cache.outputs.below(outputs):
         return ""
     return json.dumps(
         (
