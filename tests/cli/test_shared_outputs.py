@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from tests.cli.test_cache import run
 from tests.harness.workspace import Workspace
 
 RULES = "rules = { exclusive_outputs = false }\n"
@@ -28,13 +29,6 @@ def tasks(ws: Workspace, base: str, build: str, out: str) -> None:
     )
 
 
-def said(ws: Workspace, *words: str) -> str:
-    """The last line of a run of both, without how long it took."""
-    done = ws.vx("run", *(words or ("build",)))
-    assert done.code == 0, done.text
-    return done.text.strip().splitlines()[-1].partition(" in ")[0]
-
-
 def files(ws: Workspace) -> dict[str, str]:
     found = {}
     for directory, _, names in os.walk(ws.file("dist")):
@@ -51,40 +45,40 @@ def test_what_was_made_is_fresh_and_restored_whole(
 ) -> None:
     base = "cp src/* dist; cp src/a dist/y"
     tasks(ws, base, f"mkdir -p $(dirname {out}); cat dist/y > {out}", out)
-    assert said(ws, *words) == "2 ran"
+    assert run(ws, *words) == "2 ran"
     made = files(ws)
     assert made == {"dist/a": "a", "dist/y": "a", out: "a"}
     for _ in range(3):
-        assert said(ws, *words) == "2 fresh"
+        assert run(ws, *words) == "2 fresh"
         assert files(ws) == made
     os.unlink(ws.file("dist/y"))
-    assert said(ws, *words) == "1 restored, 1 fresh"
+    assert run(ws, *words) == "1 restored, 1 fresh"
     assert files(ws) == made
     shutil.rmtree(ws.file("dist"))
-    assert said(ws, *words) == "2 restored"
+    assert run(ws, *words) == "2 restored"
     assert files(ws) == made
     ws.write("src/a", "b")
     ws.write("src/more", "b")
-    assert said(ws, *words) == "2 ran"
+    assert run(ws, *words) == "2 ran"
     assert files(ws) == {"dist/a": "b", "dist/y": "b", "dist/more": "b", out: "b"}
     ws.write("dist/stray", "")
     ws.write("src/a", "a")
     os.unlink(ws.file("src/more"))
-    assert said(ws, *words) == "2 restored"
+    assert run(ws, *words) == "2 restored"
     assert files(ws) == made
 
 
 def test_a_file_that_both_make_is_that_of_the_later_one(ws: Workspace) -> None:
     tasks(ws, "cp src/a dist/y", "cat src/a src/a > dist/y", "dist/y")
     for _ in range(4):
-        said(ws)
+        run(ws, "build")
         assert files(ws) == {"dist/y": "aa"}
 
 
 def test_what_a_task_made_that_is_there_no_more_is_a_stray(ws: Workspace) -> None:
     tasks(ws, "cp src/a dist/y", "cat dist/y > dist/out", "dist/out")
-    assert said(ws) == "2 ran"
+    assert run(ws, "build") == "2 ran"
     config = ws.read("vx.toml")
     ws.write("vx.toml", config[: config.index("[tasks.build]")])
-    assert said(ws, "base") == "1 restored"
+    assert run(ws, "base") == "1 restored"
     assert files(ws) == {"dist/y": "a"}

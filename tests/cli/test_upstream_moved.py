@@ -5,6 +5,7 @@ import os
 import pytest
 
 from tests.cli.test_cache import run
+from tests.harness.running import Background
 from tests.harness.workspace import Workspace
 
 READS = "mkdir -p {0}; cat {1} > {0}/out"
@@ -31,9 +32,12 @@ def chain(ws: Workspace, *, wait: str = "true", between: bool = False) -> None:
 UNTIL = 'touch "$LOGS/held"; while [ ! -e "$LOGS/go" ]; do sleep 0.02; done'
 
 
-def held(ws: Workspace) -> None:
-    """Wait until all is made but `two`, which waits."""
+def held(ws: Workspace, *, between: bool = False) -> Background:
+    """A run of all that has made everything but `two`, which waits for `go`."""
+    chain(ws, wait=UNTIL, between=between)
+    vx = ws.start("run", "two")
     ws.wait(lambda: os.path.exists(os.path.join(ws.logs, "held")), "hold runs")
+    return vx
 
 
 def go(ws: Workspace) -> None:
@@ -43,9 +47,7 @@ def go(ws: Workspace) -> None:
 
 @pytest.mark.parametrize("between", [False, True], ids=["next", "further"])
 def test_what_another_vx_makes_of_it_meanwhile(ws: Workspace, between: bool) -> None:
-    chain(ws, wait=UNTIL, between=between)
-    vx = ws.start("run", "two")
-    held(ws)
+    vx = held(ws, between=between)
     ws.replace("src/a", "other\n")
     assert run(ws, "one") == "1 ran"
     go(ws)
@@ -58,9 +60,7 @@ def test_what_another_vx_makes_of_it_meanwhile(ws: Workspace, between: bool) -> 
 
 @pytest.mark.parametrize("between", [False, True], ids=["next", "further"])
 def test_what_a_hand_changes_and_changes_back(ws: Workspace, between: bool) -> None:
-    chain(ws, wait=UNTIL, between=between)
-    vx = ws.start("run", "two")
-    held(ws)
+    vx = held(ws, between=between)
     ws.write("one/out", "by hand\n")
     ws.write("one/out", "good\n")
     go(ws)
@@ -70,9 +70,7 @@ def test_what_a_hand_changes_and_changes_back(ws: Workspace, between: bool) -> N
 
 
 def test_what_lies_beside_it_is_no_matter(ws: Workspace) -> None:
-    chain(ws, wait=UNTIL)
-    vx = ws.start("run", "two")
-    held(ws)
+    vx = held(ws)
     ws.write("one.txt", "")
     os.utime(ws.file("one"))
     go(ws)
