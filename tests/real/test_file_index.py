@@ -118,6 +118,17 @@ def test_an_edit_is_a_change_once(root: Path, opened: Open) -> None:
     assert [path for path in after if after[path] != before[path]] == ["p/src/a.txt"]
 
 
+def test_the_root_may_be_looked_at_as_any_directory(root: Path, opened: Open) -> None:
+    index = opened(root)
+    index.read()
+    known = {*index.paths}
+    put(root / "p/src/a.txt", "other")
+    put(root / "p/src/new.txt")
+    assert index.refresh(["."]) == {"p/src/a.txt", "p/src/new.txt"}
+    assert {*index.paths} == known | {"p/src/new.txt"}
+    assert index.refresh(["."]) == frozenset()
+
+
 def test_an_edit_that_keeps_size_and_time_is_seen(root: Path, opened: Open) -> None:
     index = opened(root)
     file = root / "p/src/a.txt"

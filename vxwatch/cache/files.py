@@ -208,10 +208,10 @@ class FileIndex:
     def refresh(self, paths: Iterable[str]) -> frozenset[str]:
         """Look at paths that may have changed, and return those that did.
 
-        A path may be a file, a directory that came or went, or nothing any more.
+        A path may be a file, a directory that came or went ("." for the root), or nothing any more.
         """
         self._look_at_tracked()
-        hints = {path for path in paths if not excluded(path)}
+        hints = {"" if path == "." else path for path in paths if not excluded(path)}
         rules = _ruled(hints)
         changed = self._relist(rules)
         changed |= self._settle(path for path in hints if not self._affected.generated(path))
