@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -537,8 +537,42 @@ class Broken:
     def take(self) -> Batch:
         return Batch()
 
+    def doubt(self, paths: Iterable[str], trees: Iterable[str] = ()) -> None:
+        pass
+
     def replace(self, scope: Scope) -> None:
         pass
+
+
+@every_engine
+def test_what_somebody_else_saw_first_is_seen_to_go_before_the_next_look(
+    root: str, engine: Engine
+) -> None:
+    async def test() -> None:
+        async with feeding(root, engine) as feed:
+            await feed.nothing_before("b")  # the next look is half a second away
+            write(f"{root}/new/a", "a")
+            feed.feed.add(feed.index.rescan(""))
+            await feed.until("new/a")
+            shutil.rmtree(f"{root}/new")
+            await feed.until("new/a")
+            assert "new/a" not in feed.index.seen
+
+    run(test())
+
+
+@every_engine
+def test_so_is_what_came_while_all_was_read(root: str, engine: Engine) -> None:
+    async def test() -> None:
+        async with feeding(root, engine) as feed:
+            write(f"{root}/new/a", "a")
+            feed.index.rescan("")
+            feed.feed.read()
+            shutil.rmtree(f"{root}/new")
+            await feed.until("new/a")
+            assert "new/a" not in feed.index.seen
+
+    run(test())
 
 
 def test_a_watcher_that_fails_is_not_taken_for_quiet() -> None:

@@ -69,7 +69,7 @@ def test_a_file_that_was_not_known_may_have_changed_since_it_was_read(root: str)
     since = _later(root)
     _rewrite(root)
     assert configs.replace([CONFIG], since)
-    assert not configs.replace([CONFIG], since)
+    assert not configs.replace([CONFIG], _later(root))
     assert configs.changed([CONFIG]) == frozenset()
 
 
@@ -135,3 +135,21 @@ def test_a_file_of_a_fault_is_late_also_where_it_was_known_from_before(root: str
     Path(root, CONFIG).unlink()
     for expected in ([CONFIG], []):
         assert configs.late([CONFIG], since) == expected
+
+
+@pytest.mark.parametrize("rename", [False, True])
+def test_a_known_file_that_was_another_one_while_it_was_read_is_seen(
+    root: str, rename: bool
+) -> None:
+    configs = ConfigFiles(root, [CONFIG])
+    since = _later(root)
+    assert not configs.replace([CONFIG], since)
+    for text in ("", "one"):  # as who truncates what he writes
+        if rename:
+            Path(root, "beside").write_text(text)
+            Path(root, "beside").rename(Path(root, CONFIG))
+        else:
+            Path(root, CONFIG).write_text(text)
+    assert configs.replace([CONFIG], since) == {CONFIG}
+    assert not configs.replace([CONFIG], _later(root))
+    assert configs.changed([CONFIG]) == frozenset()

@@ -14,6 +14,9 @@ from vxwatch.workspace.manifests import NAMES
 
 _SLACK = 20_000_000
 """Nanoseconds by which a file system's clock may be behind ours."""
+_TICK = 10_000_000
+"""The same for one that keeps up with the kernel's. Shorter than what a change waits to settle: the
+edit for which all is loaded anew is no reason to do so twice."""
 
 
 class ConfigFiles:
@@ -27,21 +30,23 @@ class ConfigFiles:
         self._told: dict[str, int | None] = {}
         self._know(files)
 
-    def replace(self, files: Iterable[str], since: int) -> bool:
+    def replace(self, files: Iterable[str], since: int) -> frozenset[str]:
         """The workspace was loaded from these files; what is known of others stays.
 
-        True if one that was not known may have changed since it was read, after `since`
-        (nanoseconds of the wall clock). Also if one that did not count, and did not the last time,
-        is there: git may have taken it away, and brought it back just as it was.
+        Gives those that may have been read in another state than they are in: that changed after
+        `since` (nanoseconds of the wall clock), be it to what was known of them. Also one that did
+        not count, and did not the last time, and is there: git may have taken it away, and brought
+        it back just as it was.
         """
         files = frozenset(files)
+        moved = {path for path in files if path in self._seen and self._rewritten(path, since)}
         before = self._uncounted
         others = self._seen.keys() - files
         self._uncounted = {p for p in others if os.path.lexists(os.path.join(self._root, p))}
         # What comes there from now on is a change, also if it is what was there.
         self._seen.update(dict.fromkeys(others - self._uncounted))
-        returned = not self._uncounted <= before
-        return any(self._newer(path, since) for path in self._know(files)) or returned
+        moved |= {path for path in self._know(files) if self._newer(path, since)}
+        return frozenset(moved | (self._uncounted - before))
 
     def _know(self, files: Iterable[str]) -> list[str]:
         """Remember what these hold; gives those that were not known."""
@@ -91,6 +96,16 @@ class ConfigFiles:
     def _newer(self, path: str, since: int) -> bool:
         at = self._changed_at(path)
         return at is None or at > since - _SLACK
+
+    def _rewritten(self, path: str, since: int) -> bool:
+        """Whether a known file changed after `since`; what it holds now is known then."""
+        at = self._changed_at(path)
+        if at is None:
+            return self._seen[path] is not None and self._moved(path)
+        rewritten = at > since - _TICK
+        if rewritten:
+            self._seen[path] = self._digest(path)
+        return rewritten
 
     def _changed_at(self, path: str) -> int | None:
         try:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from vxwatch.session.session import Session
 
 RULES = ".gitignore"
+_MOST_LOADS = 4
+"""Loads in a row while configs are being written; then a cycle comes first."""
 MOST_APART = 100
 """Changed paths that are handed to a running cycle one by one; more go together."""
 RETRY = 0.25
@@ -77,6 +79,7 @@ class Watch:
             session.late = lambda: self._feed.late
             session.overwritten = self._feed.overwritten
             session.index.read()
+            self._feed.read()
             self._territory.know(session.index)
             self._remarks.unreadable()
             projects = {task.rpartition("#")[0] for task in session.plan.graph.order}
@@ -337,7 +340,9 @@ class Watch:
         session = self._session
         since = time.time_ns()
         try:
+            loads = 0
             while True:
+                loads += 1
                 self._moved = False
                 self._refuse_the_held()
                 plan = make_plan(
@@ -345,9 +350,13 @@ class Watch:
                     lambda error: session.emit(Refused(error)),
                     session.workspace.root,
                 )
-                self._moved = self._configs.replace(_configs(plan.workspace), plan.since)
+                moved = self._configs.replace(_configs(plan.workspace), plan.since)
+                self._moved = bool(moved)
                 await session.replace(plan)
-                if not self._moved:
+                if not moved:
+                    break
+                if loads >= _MOST_LOADS:
+                    self._feed.add(moved)
                     break
         except UserError as error:
             self._remarks.refuse(error)
@@ -387,6 +396,7 @@ class Watch:
             RunStarted("watch", plan.requested, plan.graph.order, plan.servers, plan.broad)
         )
         session.index.read()
+        self._feed.read()
         self._remarks.unreadable()
         self._reach.load()
         self._homes.load()

@@ -21,7 +21,7 @@ from vxwatch.watch.notifier import Raw
 
 # <sys/inotify.h>; the numbers are the kernel's interface and the same on every machine.
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
-_MOVED, _CREATE, _DELETE, _SELF = 0xC0, 0x100, 0x200, 0xC00
+_MOVED, _MOVED_TO, _CREATE, _DELETE, _SELF = 0xC0, 0x80, 0x100, 0x200, 0xC00
 _UNMOUNT, _OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
 _ONLYDIR, _EXCL_UNLINK = 0x0100_0000, 0x0400_0000
 # CLOSE_WRITE beside MODIFY: what is written through a mapping makes no MODIFY.
@@ -31,6 +31,8 @@ _MASK = (
     | _EXCL_UNLINK
 )
 _STRUCTURAL = _MOVED | _CREATE | _DELETE | _SELF | _UNMOUNT | _IGNORED
+# Another file may have come with the number of the one that went: ext4 gives numbers anew at once.
+_REWRITTEN = _MODIFY | _MOVED_TO | _CREATE
 _HEADER = struct.Struct("iIII")
 _BREATH = 0.001
 """Seconds in which events gather after some were read: a writer that never pauses would else
@@ -148,7 +150,7 @@ class Inotify:
             name = os.fsdecode(data[at - length : at].rstrip(b"\0")) if length else ""
             for directory in self._names.get(watch, ()):
                 path = f"{directory.rstrip('/')}/{name}" if name else directory
-                self._raw.add(path, bool(mask & _STRUCTURAL), written=bool(mask & _MODIFY))
+                self._raw.add(path, bool(mask & _STRUCTURAL), written=bool(mask & _REWRITTEN))
                 if directory == self._proof:
                     self._proven.set()
             if mask & _IGNORED:

@@ -57,6 +57,7 @@ class ChangeFeed:
         self._found: set[str] = set()
         self._seen: frozenset[str] = frozenset()
         self._written: set[str] = set()
+        self._rescanned = False
         self._found_foreign = False
         self._running = 0
         self._ended = float("-inf")
@@ -93,10 +94,15 @@ class ChangeFeed:
 
         They may be half-written, so this set settles as any other, and is looked at once more.
         """
+        self._watcher.doubt(changed)
         self._found.update(changed)
         self._paths = dict.fromkeys(changed, False) | self._paths
         self._debounce.event(asyncio.get_running_loop().time())
         self._woken.set()
+
+    def read(self) -> None:
+        """All of the root was looked at just now: what came meanwhile is known to that look alone."""
+        self._watcher.doubt((), [""])
 
     def taken(self, paths: Collection[str]) -> None:
         """Give these no more: what `glance` gave of them was reacted to, as they are now."""
@@ -128,11 +134,14 @@ class ChangeFeed:
 
     @property
     def late(self) -> bool:
-        """Whether what came and went may be told late, or never."""
-        return self._watcher.late
+        """Whether what came and went may be told late, or never.
+
+        So it is also where a directory went since tasks run, and may have come back as it was.
+        """
+        return self._watcher.late or self._rescanned
 
     def overwritten(self, paths: Iterable[str]) -> list[str]:
-        """Those of the paths into which something may have been written since tasks run.
+        """Those of the paths that may have been written or replaced since tasks run.
 
         Where that was what was there already, who read it meanwhile may have read a part. Where
         events are late nobody knows, so all of them.
@@ -144,6 +153,7 @@ class ChangeFeed:
         """Stands around a time in which tasks run: what changes in it may be their work."""
         if not self._running:
             self._written.clear()
+            self._rescanned = False
         self._running += 1
         try:
             yield
@@ -167,6 +177,7 @@ class ChangeFeed:
         now = asyncio.get_running_loop().time()
         if self._running:
             self._written |= batch.written
+            self._rescanned |= bool(batch.rescan)
         for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
             for path in told:
                 kept[path] = kept.get(path, False) or self._foreign(path, now)
@@ -235,6 +246,7 @@ class ChangeFeed:
             found = self._rescan(tree)
             foreign |= trees[tree] and bool(found)
             changed |= found
+        self._watcher.doubt(changed)
         self._found |= changed
         self._found_foreign |= foreign
         return frozenset(changed)

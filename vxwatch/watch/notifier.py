@@ -18,8 +18,8 @@ class Raw:
     """Events since the last look, by absolute path.
 
     `paths` says of each whether the entry itself may be another one now (made, removed,
-    renamed) or only changed; into those of `written` something was written, as far as that can be
-    told from a change of the date. `lost` says that events are missing. `refused` holds
+    renamed) or only changed; into those of `written` something was written, or they came, as far as
+    that can be told from a change of the date. `lost` says that events are missing. `refused` holds
     directories that were accepted and can be watched no longer, with the reason.
     """
 

@@ -45,7 +45,7 @@ class Batch:
 
     All relative to the root, or absolute outside it. A directory that came or went is
     among the paths too. `written` are those of the paths into which something may have been
-    written, be it what was there.
+    written, be it what was there, or to which another file may have come.
     """
 
     paths: frozenset[str] = frozenset()
@@ -80,6 +80,12 @@ class Watcher(Protocol):
     def take(self) -> Batch:
         """What there is by now, without waiting; `next` does not give it any more."""
 
+    def doubt(self, paths: Iterable[str], trees: Iterable[str] = ()) -> None:
+        """Tell these once more where what comes and goes may leave no trace.
+
+        Somebody else saw them first, and they may be gone before the next look for changes.
+        """
+
     def replace(self, scope: Scope) -> None:
         """Watch this scope from now on; the root stays. New directories are to be rescanned."""
 
@@ -113,6 +119,8 @@ class TreeWatcher:
         self._paths: set[str] = set()
         self._rescan: set[str] = set()
         self._written: set[str] = set()
+        self._doubted: set[tuple[str, bool]] = set()
+        self._retold: set[tuple[str, bool]] = set()
         self._arrived = asyncio.Event()
         self._closed = False
 
@@ -148,7 +156,7 @@ class TreeWatcher:
     async def next(self) -> Batch:
         """Wait for changes, and give all there are. May be cancelled without losing any."""
         while True:
-            if not (self._paths or self._rescan):
+            if not (self._paths or self._rescan or self._retold):
                 looked = await self._wait()
                 self._arrived.clear()
                 self._digest(self._notifier.take())
@@ -164,12 +172,22 @@ class TreeWatcher:
 
     def _batch(self) -> Batch:
         relative = self._terrain.relative
-        kinds = self._paths, self._rescan, self._written & self._paths
-        batch = Batch(*(frozenset(map(relative, kind)) for kind in kinds))
-        self._paths.clear()
-        self._rescan.clear()
-        self._written.clear()
-        return batch
+        again: tuple[set[str], set[str]] = set(), set()
+        for path, is_tree in self._retold:
+            again[is_tree].add(path)
+        paths, trees, written = (
+            frozenset(map(relative, kind))
+            for kind in (self._paths, self._rescan, self._written & self._paths)
+        )
+        for told in (self._paths, self._rescan, self._written, self._retold):
+            told.clear()
+        return Batch(paths | again[False], trees | again[True], written)
+
+    def doubt(self, paths: Iterable[str], trees: Iterable[str] = ()) -> None:
+        """Tell these after the next look at the polled directories, if there are any."""
+        if self._poller:
+            self._doubted.update((path, False) for path in paths)
+            self._doubted.update((tree, True) for tree in trees)
 
     def replace(self, scope: Scope) -> None:
         """Watch this scope from now on; the root stays. New directories are to be rescanned."""
@@ -205,7 +223,13 @@ class TreeWatcher:
         start = loop.time()
         if start < self._next_look:
             return Raw()
-        different = await asyncio.to_thread(self._poller.look, lambda: self._closed)
+        doubted, self._doubted = self._doubted, set()
+        try:
+            different = await asyncio.to_thread(self._poller.look, lambda: self._closed)
+        except BaseException:
+            self._doubted |= doubted
+            raise
+        self._retold |= doubted
         took = loop.time() - start
         self._interval = max(INTERVAL, 4 * took)  # a huge tree costs a fifth of a core
         self._next_look = loop.time() + self._interval
