@@ -56,11 +56,33 @@ def test_a_task_that_read_an_edit_which_was_undone_meanwhile_runs_again(ws: Work
     ws.nothing_left()
 
 
+def _swap(ws: Workspace) -> None:
+    """Have another file at the path, and one that is to come back with the inode number of the first.
+
+    A system that gives numbers anew does so in the same directory. Git ignores what is beside it.
+    """
+    number = os.stat(ws.file("src/a")).st_ino
+    ws.write("src/0.tmp", "second")
+    os.rename(ws.file("src/0.tmp"), ws.file("src/a"))
+    made = [ws.file(f"src/{count}.tmp") for count in range(1, 20)]
+    for path in made:
+        with open(path, "w") as file:
+            file.write("first")
+    back = next((path for path in made if os.stat(path).st_ino == number), made[0])
+    os.rename(back, ws.file(".git/back"))
+    for path in {*made} - {back}:
+        os.unlink(path)
+
+
 def _do(ws: Workspace, edit: str) -> None:
     if edit == "passing":
         ws.write("src/b", "third")
     elif edit == "emptied":
         ws.write("src/a", "")
+    elif edit == "swapped":
+        _swap(ws)
+    elif edit == "moved":
+        os.rename(ws.file("src"), ws.file(".git/away"))
     else:
         os.rename(ws.file("src/a"), ws.file(".git/away"))
     if edit == "replaced":
@@ -68,7 +90,11 @@ def _do(ws: Workspace, edit: str) -> None:
 
 
 def _undo(ws: Workspace, edit: str) -> None:
-    if edit == "passing":
+    if edit == "swapped":
+        os.rename(ws.file(".git/back"), ws.file("src/a"))
+    elif edit == "moved":
+        os.rename(ws.file(".git/away"), ws.file("src"))
+    elif edit == "passing":
         os.unlink(ws.file("src/b"))
     elif edit == "emptied":
         before = os.stat(ws.file("src/a"))
@@ -81,7 +107,7 @@ def _undo(ws: Workspace, edit: str) -> None:
 
 @pytest.mark.parametrize("polling", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
-@pytest.mark.parametrize("edit", ["removed", "replaced", "passing", "emptied"])
+@pytest.mark.parametrize("edit", ["removed", "replaced", "swapped", "moved", "passing", "emptied"])
 def test_nor_is_an_edit_missed_that_is_undone_before_anybody_looks(
     ws: Workspace, edit: str, cached: bool, polling: bool
 ) -> None:
@@ -89,7 +115,7 @@ def test_nor_is_an_edit_missed_that_is_undone_before_anybody_looks(
         ws.environment["VX_WATCH_POLL"] = "1"
     ws.write("src/a", "first")
     ws.write("build.sh", f"{_BUILD}rm -f $LOGS/read $LOGS/go\n")
-    ws.write(".gitignore", "out\n")
+    ws.write(".gitignore", "out\n*.tmp\n")
     ws.git("add", "-A")
     if cached:
         ws.task("build", "sh build.sh", inputs=["src/**"], outputs=["out"])
@@ -101,8 +127,8 @@ def test_nor_is_an_edit_missed_that_is_undone_before_anybody_looks(
     _do(ws, edit)
     _open(ws, "read")
     ws.wait_steps("steps", "read", 1)
-    read = {"replaced": "second", "removed": "", "passing": "firstthird", "emptied": ""}
-    assert ws.read("out") == read[edit]
+    read = {"replaced": "second", "swapped": "second", "passing": "firstthird"}
+    assert ws.read("out") == read.get(edit, "")
     _undo(ws, edit)
     _open(ws, "go")
     vx.wait_says("^cycle 1: ")
@@ -122,9 +148,7 @@ def test_nor_is_an_edit_missed_that_is_undone_before_anybody_looks(
     ws.nothing_left()
 
 
-@pytest.mark.parametrize(
-    "touch", ["touch src/a", "chmod u+w src/a; mv src/a src/b; mv src/b src/a"]
-)
+@pytest.mark.parametrize("touch", ["touch src/a", "chmod u+w src/a"])
 def test_a_file_that_is_only_dated_meanwhile_is_nothing(ws: Workspace, touch: str) -> None:
     ws.write("src/a", "first")
     ws.write("build.sh", _BUILD)

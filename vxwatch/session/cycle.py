@@ -262,14 +262,15 @@ class Cycle:
         One that is as it was may have changed and changed back.
         """
         session, begun = self._session, self._begun_at[task.id]
-        self._look_up(task)
+        seen = self._look_up(task)
         if session.index.stands(task.id, begun):
             self._written[task.id] = []
             return None
-        rewritten = self._written[task.id] = session.index.rewritten(task.id, begun)
+        rewritten = session.index.rewritten(task.id, begun)
         if rewritten:
             session.memory.overtaken.add(task.id)
         changed = session.look_again(task)
+        self._written[task.id] = [path for path in rewritten if path not in seen]
         self._overtake_by(changed)
         if task.id not in session.memory.overtaken:
             return None
@@ -285,8 +286,10 @@ class Cycle:
         if task.id in self._outdated:
             return
         if written is None:
-            self._look_up(task)
-            written = session.index.rewritten(task.id, self._begun_at[task.id])
+            # What was seen to change is no edit that was undone unseen.
+            seen = self._look_up(task)
+            rewritten = session.index.rewritten(task.id, self._begun_at[task.id])
+            written = [path for path in rewritten if path not in seen]
         renewed = {*session.index.renewed(written), *session.overwritten(written)}
         changed = session.index.refresh(renewed) if renewed else frozenset()
         self._overtake_by(changed)
@@ -308,12 +311,14 @@ class Cycle:
         project = self._session.workspace.projects[task.project]
         return {inside(project, path) for path in task.sandbox.write}
 
-    def _look_up(self, task: "Task") -> None:
-        """Look at what has happened by the end of the task."""
+    def _look_up(self, task: "Task") -> frozenset[str]:
+        """Look at what has happened by the end of the task; what is seen to have changed."""
         session = self._session
-        self._overtake_by(session.look())
+        changed = session.look()
+        self._overtake_by(changed)
         if session.late():
             self._look_into(task, session.index.stirred(task.id, self._begun_at[task.id]))
+        return changed
 
     def _look_into(self, task: "Task", stirred: str | None) -> None:
         """A name came or went in this directory while the task ran: one that can be seen, or not."""
