@@ -562,6 +562,24 @@ def test_what_somebody_else_saw_first_is_seen_to_go_before_the_next_look(
 
 
 @every_engine
+def test_a_directory_that_is_given_for_being_looked_at_is_looked_at_once(
+    root: str, engine: Engine
+) -> None:
+    async def test() -> None:
+        write(f"{root}/home/a", "a")
+        async with feeding(root, engine) as feed:
+            plain = feed.index.refresh
+            feed.feed._refresh = lambda paths: plain(paths) | ({"home"} & {*paths})
+            await feed.nothing_before("b")
+            feed.feed.add({"home"})
+            assert await feed.next() == {"home"}
+            await feed.nothing_before("b")
+            await feed.nothing_before("b")
+
+    run(test())
+
+
+@every_engine
 def test_so_is_what_came_while_all_was_read(root: str, engine: Engine) -> None:
     async def test() -> None:
         async with feeding(root, engine) as feed:

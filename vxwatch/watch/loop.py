@@ -94,7 +94,7 @@ class ChangeFeed:
 
         They may be half-written, so this set settles as any other, and is looked at once more.
         """
-        self._watcher.doubt(changed)
+        self._doubt(changed)
         self._found.update(changed)
         self._paths = dict.fromkeys(changed, False) | self._paths
         self._debounce.event(asyncio.get_running_loop().time())
@@ -235,6 +235,12 @@ class ChangeFeed:
         self._debounce.clear()
         self._debounce.event(clock())
 
+    def _doubt(self, changed: Collection[str]) -> None:
+        """Have the files among these told once more: a directory is told by what is in it."""
+        full = ((path, os.path.join(self._root, path)) for path in changed)
+        files = (p for p, at in full if os.path.islink(at) or not os.path.isdir(at))
+        self._watcher.doubt(files)
+
     def _look(self) -> frozenset[str]:
         """Look at what was collected; what changed is found."""
         paths, trees = self._paths, self._trees
@@ -246,7 +252,7 @@ class ChangeFeed:
             found = self._rescan(tree)
             foreign |= trees[tree] and bool(found)
             changed |= found
-        self._watcher.doubt(changed)
+        self._doubt(changed)
         self._found |= changed
         self._found_foreign |= foreign
         return frozenset(changed)
