@@ -22,6 +22,7 @@ from vxwatch.events import Refused, RunStarted, Watching
 from vxwatch.session.again import Again
 from vxwatch.session.configs import ConfigFiles
 from vxwatch.session.cycle import Cycle
+from vxwatch.session.held import HeldConfigs
 from vxwatch.session.planning import Plan, make_plan
 from vxwatch.session.race import race
 from vxwatch.session.reach import Reach
@@ -56,6 +57,7 @@ class Watch:
         self._reach = Reach(session)
         self._homes = Homes(session)
         self._remarks = Remarks(session, self._reach)
+        self._held = HeldConfigs(session, self._configs, self._remarks.note)
         self._feed = self._open_feed()
         self._again = Again()
         self._asked = asyncio.Event()
@@ -66,7 +68,6 @@ class Watch:
         self._waiting: frozenset[str] = frozenset()
         self._undone = Undone()
         self._git = index_stamp(session.workspace.root)
-        self._kept_out: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Watch, run the first cycle, then react until cancelled."""
@@ -148,7 +149,7 @@ class Watch:
         )
 
     def _refresh(self, paths: Collection[str]) -> frozenset[str]:
-        configs = self._to_load(self._configs.changed(paths))
+        configs = self._held.let_in(self._configs.changed(paths))
         # Of what came and went in between there is nothing to see but that.
         timely = self._running and not self._feed.late
         ghosts = self._session.index.ghosts(paths) if timely else ()
@@ -162,7 +163,7 @@ class Watch:
         return changed | frozenset(paths) if self._broken else changed
 
     def _rescan(self, tree: str) -> frozenset[str]:
-        configs = self._to_load(self._configs.rescan(tree))
+        configs = self._held.let_in(self._configs.rescan(tree))
         changed = self._look(lambda: self._session.index.rescan(tree), configs)
         return changed | self._uprooted([tree])
 
@@ -173,24 +174,6 @@ class Watch:
             self._session.memory.settled.pop(task, None)
         self._session.memory.again |= found.keys()
         return frozenset(found.values())
-
-    def _to_load(self, configs: frozenset[str]) -> frozenset[str]:
-        """These without what a task made in its sandbox, with what the user saved of that since."""
-        held = self._held()
-        known = self._kept_out
-        self._kept_out = (known | configs).intersection(held)
-        for path in sorted(self._kept_out - known):
-            self._remarks.note(
-                f"{path} is not loaded: it appeared where {held[path]} may write in its sandbox",
-                "save it when that task has ended, or restart vx",
-            )
-        return (configs - held.keys()) | (known - held.keys())
-
-    def _held(self) -> "dict[str, TaskId]":
-        root = self._session.workspace.root
-        held = self._session.sandbox.held().items()
-        there = {os.path.relpath(path, root): task for path, task in held if os.path.lexists(path)}
-        return {path: task for path, task in there.items() if self._configs.counts(path)}
 
     def _look(self, look: Callable[[], frozenset[str]], configs: frozenset[str]) -> frozenset[str]:
         """What changed; what cannot be judged now is covered by loading all anew with the next."""
@@ -344,7 +327,7 @@ class Watch:
             while True:
                 loads += 1
                 self._moved = False
-                self._refuse_the_held()
+                self._held.refuse()
                 plan = make_plan(
                     session.options,
                     lambda error: session.emit(Refused(error)),
@@ -370,14 +353,6 @@ class Watch:
         self._broken = False
         self._take_up(plan)
         return True
-
-    def _refuse_the_held(self) -> None:
-        for path, task in self._held().items():
-            raise UserError(
-                "config-from-sandbox",
-                f"{path} appeared where {task} may write in its sandbox, so vx loads nothing now",
-                "remove it, save it when that task has ended, or restart vx",
-            )
 
     def _look_where_it_can_be_mended(self, error: UserError, since: int) -> None:
         """Wait for files that were not watched, and for a root that is gone.
