@@ -157,7 +157,7 @@ def test_a_stream_that_vx_was_started_without_is_nobody_elses(ws: Workspace, clo
     assert [line.split()[-3] for line in ws.lines("fds")[1:]] == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("words", ["run ok", "show", "show --format=json", "info"])
+@pytest.mark.parametrize("words", ["run ok", "show", "show --format=json", "info", "--version"])
 def test_whatever_vx_cannot_write_it_says_in_one_line(tasks: Workspace, words: str) -> None:
     command = ["sh", "-c", f'exec "$0" {words} > /dev/full', running.VX]
     done = running.finish(command, tasks.path, tasks.environment)

@@ -118,7 +118,7 @@ def test_a_run_that_runs_nothing_loads_no_event_loop(ws: Workspace, then: str) -
             "import threading; threading.Thread(target=threading.main_thread().join).start()",
             "taken apart\n",
         ),
-        ("sys.stdout = open('/dev/full', 'w')", "taken apart\n"),
+        ("sys.stdout = open('/dev/full', 'w'); sys.stdout.write('held')", "taken apart\n"),
     ],
     ids=["usual", "a thread goes on", "an output that takes nothing"],
 )

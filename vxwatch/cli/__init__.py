@@ -43,10 +43,7 @@ def _leave(code: int) -> None:
 def _start() -> int:
     _open_standard_streams()
     if sys.argv[1:] == ["--version"]:
-        from vxwatch import __version__
-
-        sys.stdout.write(f"vx {__version__}\n")
-        return 0
+        return _version()
     if sys.argv[1:2] == ["run"]:
         from vxwatch.cli.nothing import answered
 
@@ -60,6 +57,20 @@ def _start() -> int:
     from vxwatch.cli.app import start
 
     return start()
+
+
+def _version() -> int:
+    """Write the version past all buffers: what cannot be written is known at once."""
+    from vxwatch import __version__
+
+    try:
+        os.write(1, f"vx {__version__}\n".encode())
+    except BrokenPipeError:
+        return 0  # a reader that has seen enough
+    except OSError as error:
+        sys.stderr.write(f"vx: cannot write output: {error.strerror}\n")
+        return 1
+    return 0
 
 
 def _end_at_once(*, quietly: bool) -> None:
