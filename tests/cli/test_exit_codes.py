@@ -157,11 +157,20 @@ def test_a_stream_that_vx_was_started_without_is_nobody_elses(ws: Workspace, clo
     assert [line.split()[-3] for line in ws.lines("fds")[1:]] == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("words", ["run ok", "show", "show --format=json", "info", "--version"])
+@pytest.mark.parametrize(
+    "words", ["run ok", "show", "show --format=json", "info", "--version", "--help", "run -h"]
+)
 def test_whatever_vx_cannot_write_it_says_in_one_line(tasks: Workspace, words: str) -> None:
     command = ["sh", "-c", f'exec "$0" {words} > /dev/full', running.VX]
     done = running.finish(command, tasks.path, tasks.environment)
     assert (done.code, done.err) == (1, "vx: cannot write output: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", ["show", "info", "--version", "--help", "run -h"])
+def test_a_reader_that_leaves_is_no_failure(tasks: Workspace, words: str) -> None:
+    command = ["bash", "-c", f'"$0" {words} | true; exit ${{PIPESTATUS[0]}}', running.VX]
+    done = running.finish(command, tasks.path, tasks.environment)
+    assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("sink", ["2> /dev/full", "2>&-"])

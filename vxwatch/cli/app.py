@@ -32,11 +32,23 @@ def start() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except SystemExit:  # so click ends where the reader of its help has seen enough
+        return 0
     except Exception as fault:  # noqa: BLE001 - the one place where every failure ends
         from vxwatch.cli import failures
 
+        if isinstance(fault, OSError) and _is_of_click(fault):
+            return failures.report_unwritten(fault)
         return failures.report(fault)
     return code if isinstance(code, int) else 0
+
+
+def _is_of_click(fault: OSError) -> bool:
+    """Whether this came of what click writes by itself: help."""
+    frame = fault.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_globals["__name__"].startswith("click.")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

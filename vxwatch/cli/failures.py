@@ -1,5 +1,6 @@
 """What ends a command: the user's errors in a line or two, a fault of ours with its stack."""
 
+import os
 from collections.abc import Iterator
 
 from vxwatch.errors import UserError
@@ -20,6 +21,15 @@ def report(fault: Exception, masker: Masker | None = None) -> int:
     for error in users:
         diagnostics.report(error, masker)
     return users[0].exit_code
+
+
+def report_unwritten(failure: OSError) -> int:
+    """Say that standard output takes no more, and have what is left for it go nowhere."""
+    from vxwatch.output import diagnostics
+
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    return report(diagnostics.unwritable(failure))
 
 
 def _leaves(fault: Exception) -> Iterator[Exception]:
