@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import platform
 import re
 import signal
 import socket
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +19,10 @@ from tests.harness.waiting import wait_for
 from vxwatch.model import Sandbox
 from vxwatch.process import notify
 from vxwatch.process.nursery import Nursery
+from vxwatch.process.supervisor import Supervisor
 from vxwatch.process.tree import Tree
 from vxwatch.sandbox import probe
-from vxwatch.sandbox.calls import CALLS, NUMBERS
+from vxwatch.sandbox.calls import CALLS, NUMBERS, TURNS, table
 from vxwatch.sandbox.seccomp import notifying_program
 from vxwatch.sandbox.trace import Report
 
@@ -126,6 +129,27 @@ LINES = {
         os.rename("out/turn", "out/turn2"); os.symlink("../src", "out/turn")
         put("out/turn/b", os.O_WRONLY); put("out/turn2/in2", 0)
     """,
+    "places": """
+        new = os.O_CREAT | os.O_RDWR
+        here = os.open(".", os.O_PATH); elsewhere = os.open("src", os.O_PATH)
+        for turn in range(3):
+            put(f"a{turn}", new); os.fchdir(elsewhere); put(f"b{turn}", new); os.fchdir(here)
+        for place in ("src", "sub", "../../out", "kept"):
+            os.chdir(place); put(f"../../c-{place[-3:]}", new); put(f"../d-{place[-3:]}", new)
+            child = os.fork()
+            if child == 0:
+                os.chdir("/usr"); put(f"../etc/vx-{place[-3:]}", new); os._exit(0)
+            put(f"../../e-{place[-3:]}", new); os.waitpid(child, 0); put(f"../f-{place[-3:]}", new)
+        os.chdir("../..")
+        import threading
+        def away():
+            os.chdir("src"); put("thread", new)
+        thread = threading.Thread(target=away); thread.start(); thread.join(); put("main", new)
+        os.chdir(".."); attempt(os.chdir, "none"); put("stayed", new); os.makedirs("out/x/y")
+        os.chdir("out/x/y"); put("../../../before", new); os.rename("../../x", "../../z")
+        put("../../../after", new); os.chdir("/"); put("etc/vx-z", new)
+        os.open("out/done", new, dir_fd=here)
+    """,
     "programs": """
         attempt(os.execv, "./tool", ["tool"]); attempt(os.execv, "/no/such", ["x"])
         attempt(os.execv, "src/a", ["x"]); os.execv("/bin/cat", ["cat", "secret2"])
@@ -178,7 +202,7 @@ def test_a_supervisor_tells_what_strace_tells(
     sandbox = Sandbox(read=("src",), write=("out/",), deny_write=("out/kept",))
     command = f"python3 -I -S -B {script} 2> /dev/null; true"
     heard = told(ground, command, sandbox)
-    for path in ("out/one", "out/x/y", "out/x"):
+    for path in ("out/one", "out/x/y", "out/x", "out/z/y", "out/z"):
         if os.path.isdir(place := ground.path(f"app/{path}")):
             for name in os.listdir(place):
                 os.unlink(f"{place}/{name}")
@@ -189,7 +213,27 @@ def test_a_supervisor_tells_what_strace_tells(
     ground.write("app/out/f", "x")
     traced = told_by_strace(ground, command, sandbox, monkeypatch)
     assert heard.findings, "something is denied"
+    assert os.path.exists(ground.path("app/out/done")) == (what == "places"), "it came to its end"
     assert heard == traced
+
+
+def test_the_number_of_a_thread_may_come_to_be_that_of_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = table(platform.machine(), looks=False)
+    told = {"calls": calls, "kinds": {str(tmp_path): "read"}, "roots": (str(tmp_path),)}
+    supervisor = Supervisor(-1, os.open(os.devnull, os.O_WRONLY), told)
+    name = ctypes.create_string_buffer(b"name")
+    clone = next(number for number, call in calls.items() if call[0] == "clone")
+    openat = next(number for number, call in calls.items() if call[0] == "openat")
+    arguments = [0xFFFFFF9C, ctypes.addressof(name), 0, 0, 0, 0]
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        supervisor._hear(1, clone, arguments)
+        supervisor._hear(os.getpid(), openat, arguments)
+        assert supervisor._homes == {os.getpid(): f"{tmp_path}/{place}/"}
+    os.close(supervisor._log)
 
 
 def test_what_is_granted_is_not_told(site: Site) -> None:
@@ -307,7 +351,7 @@ def test_the_numbers_are_the_kernels(machine: str) -> None:
 
 
 def test_every_call_that_strace_is_asked_for_has_a_number() -> None:
-    assert NUMBERS["x86_64"].keys() == CALLS.keys() | {"connect"}
+    assert NUMBERS["x86_64"].keys() == CALLS.keys() | TURNS | {"connect"}
     assert NUMBERS["aarch64"].keys() < NUMBERS["x86_64"].keys()
     for numbers in NUMBERS.values():
         assert all(a != b for a, b in pairwise(sorted(numbers.values())))

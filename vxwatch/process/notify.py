@@ -21,7 +21,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 _SYNC_WAKE_UP, _CONTINUE = 1, 1
 _NOTICE = struct.Struct("<QI4xi12x6Q")  # struct seccomp_notif: id, pid, number and arguments
-_ANSWER = struct.Struct("<QqiI")
+_BLANK = bytes(_NOTICE.size)
+_NUMBER = 8  # bytes at the beginning of a notice, and of its answer
+_GO_ON = struct.pack("<qiI", 0, 0, _CONTINUE)
 _PAGE, _LONGEST = 4096, 4096
 
 Notice = tuple[int, int, list[int]]
@@ -69,17 +71,15 @@ def heard(listener: int) -> Iterator[Notice]:
             raise
     ready = select.poll()
     ready.register(listener, select.POLLIN)
-    notice = bytearray(_NOTICE.size)
-    blank = bytes(_NOTICE.size)
+    tell, unpack = fcntl.ioctl, _NOTICE.unpack  # this is all that a task waits for
     polls = always = forgets(os.uname().release)
     while not polls or ready.poll()[0][1] & select.POLLIN:
         polls = always
         try:
-            notice[:] = blank
-            fcntl.ioctl(listener, _RECEIVE, notice)
-            identity, pid, number, *arguments = _NOTICE.unpack(notice)
+            notice = tell(listener, _RECEIVE, _BLANK)
+            _, pid, number, *arguments = unpack(notice)
             yield pid, number, arguments
-            fcntl.ioctl(listener, _SEND, _ANSWER.pack(identity, 0, 0, _CONTINUE))
+            tell(listener, _SEND, notice[:_NUMBER] + _GO_ON)
         except (FileNotFoundError, InterruptedError):
             polls = True  # who called was killed, or nobody is left
 
@@ -104,9 +104,9 @@ class Memory:
         while len(found) < _LONGEST:
             part = self._fetch(pid, address, _PAGE - address % _PAGE)
             self._buffer[part] = b"\0"
-            text = self._buffer.value
+            text: bytes = self._buffer.value
             if len(text) < part:
-                return found + text
+                return found + text if found else text
             found += text
             address += part
         return b""

@@ -27,8 +27,13 @@ _AT_FDCWD = 0xFFFFFF9C
 _AT_SYMLINK_NOFOLLOW = 0x100
 _NAMED = frozenset({"lstat", "readlink", "readlinkat", "lchown"}) | outcome.NAMED
 """The calls that are about a link, not about where it leads; others say so with a flag."""
-_TURNING = frozenset({"symlink", "symlinkat", "rename", "renameat", "renameat2", "rmdir"})
-"""The calls after which a path may lead elsewhere."""
+_MOVES = {
+    **dict.fromkeys(("symlink", "symlinkat", "rename", "renameat", "renameat2", "rmdir"), "paths"),
+    **dict.fromkeys(("chdir", "fchdir"), "homes"),
+    **dict.fromkeys(("clone", "clone3", "fork", "vfork"), "threads"),
+}
+"""The calls after which a path may lead elsewhere, the working directory of a thread be another one, or
+a number that of another thread."""
 _INTERNET = {socket.AF_INET: (4, 8), socket.AF_INET6: (8, 24)}
 """Where the address is in a sockaddr, and where it ends."""
 _ELSEWHERE = ("/proc", "/dev", "/sys")
@@ -74,7 +79,8 @@ class Supervisor:
     def __init__(self, listener: int, log: int, told: "dict[str, Any]") -> None:
         self._listener = listener
         self._log = log
-        self._calls: dict[int, tuple[str, str, tuple[tuple[int, int], ...], int]] = told["calls"]
+        calls: dict[int, tuple[str, str, tuple[tuple[int, int], ...], int]] = told["calls"]
+        self._calls = {number: (*call, _Nature(call[0])) for number, call in calls.items()}
         self._kinds: dict[str, str] = told["kinds"]
         self._mounts = {path for path, kind in self._kinds.items() if kind != "saved"}
         self._parents = {outcome.parent(path) for path in self._kinds}
@@ -86,6 +92,8 @@ class Supervisor:
         self._seen: set[tuple[object, ...]] = set()
         self._records = 0
         self._directories: dict[str, tuple[str, Reach]] = {}
+        self._homes: dict[int, str] = {}
+        self._leaving: set[int] = set()
 
     def serve(self) -> None:
         """Write a record of each call that will be refused."""
@@ -108,51 +116,84 @@ class Supervisor:
         return pid != self._leader
 
     def _hear(self, pid: int, number: int, arguments: list[int]) -> None:
-        call, wish, names, flags_at = self._calls[number]
-        paths = [self._path(pid, arguments, *at) for at in names]
+        call, wish, names, flags_at, nature = self._calls[number]
+        if self._leaving:
+            self._leaving.discard(pid)  # what it did is done
         if not self._begun:
             self._begun = True
             self._write("begun")
-        if wish == "connect":
-            self._connect(pid, *arguments[1:3])
+        if nature.moves:
+            self._move(pid, nature.moves)
+        if not names:
+            if wish == "connect":
+                self._connect(pid, *arguments[1:3])
             return
-        opens = call in outcome.OPENS
-        flags = self._flags(pid, call, arguments, flags_at)
-        if opens and flags & outcome.WRITING:
-            wish = "write"
-        named = flags & (os.O_NOFOLLOW if opens else _AT_SYMLINK_NOFOLLOW)
-        follow = not named and call not in _NAMED
+        if len(names) == 1:  # of most, and what is heard of often is to take little
+            paths: tuple[str, ...] = (self._path(pid, arguments, *names[0]),)
+        else:
+            paths = tuple(self._path(pid, arguments, *at) for at in names)
         if "" in paths:
             return
-        if call in _TURNING:
-            self._directories.clear()
+        if nature.hides_flags:
+            flags = self._flags(pid, call, arguments, flags_at)
+        else:
+            flags = arguments[flags_at] & 0xFFFFFFFF if flags_at >= 0 else 0
+        self._weigh(pid, nature, wish, flags, paths)
+
+    def _weigh(
+        self, pid: int, nature: "_Nature", wish: str, flags: int, paths: Sequence[str]
+    ) -> None:
+        if nature.opens and flags & outcome.WRITING:
+            wish = "write"
+        follow = nature.follows and not flags & nature.link
         for path in paths:
             if not self._is_granted(path, wish, follow):
-                self._judge(pid, call, wish, flags, paths, follow=follow)
+                self._judge(pid, nature.call, wish, flags, paths, follow=follow)
                 return
 
+    def _move(self, pid: int, moves: str) -> None:
+        """Forget what will not be so any more when this call has been made.
+
+        A thread that is to be born is none of those whose directories are remembered meanwhile.
+        """
+        self._homes.clear()
+        if moves == "paths":
+            self._directories.clear()
+        if moves != "threads":
+            self._leaving.add(pid)
+
     def _flags(self, pid: int, call: str, arguments: list[int], at: int) -> int:
+        """The flags of a call that has none among its arguments."""
         if call == "creat":
             return outcome.O_CREAT | outcome.O_TRUNC | os.O_WRONLY
-        if call == "openat2":
-            return int.from_bytes(self._memory.read(pid, arguments[at], 8), "little")
-        return arguments[at] & 0xFFFFFFFF if at >= 0 else 0
+        return int.from_bytes(self._memory.read(pid, arguments[at], 8), "little")
 
     # Names
 
     def _path(self, pid: int, arguments: list[int], where: int, what: int) -> str:
         """The absolute path that a call names, as it was written; "" where there is none."""
         address = arguments[what]
-        name = (
-            self._memory.text(pid, address).decode(_ENCODING, "surrogateescape") if address else ""
-        )
+        if not address:
+            return ""
+        text = self._memory.text(pid, address)
+        name = text.decode() if text.isascii() else text.decode(_ENCODING, "surrogateescape")
         if not name or name[0] == "/":
             return name
         directory = arguments[where] & 0xFFFFFFFF if where >= 0 else _AT_FDCWD
-        place = "cwd" if directory == _AT_FDCWD else f"fd/{directory}"
-        base = os.readlink(f"/proc/{pid}/{place}")
-        known = base[0] == "/" and not base.endswith(" (deleted)")
-        return f"{base.rstrip('/')}/{name}" if known else ""
+        if directory == _AT_FDCWD:
+            base = self._homes.get(pid) or self._home(pid)
+        else:
+            base = _base(f"/proc/{pid}/fd/{directory}")
+        return f"{base}{name}" if base else ""
+
+    def _home(self, pid: int) -> str:
+        """The working directory with a slash; remembered while nobody is about to change one."""
+        home = _base(f"/proc/{pid}/cwd")
+        if not self._leaving:
+            if len(self._homes) >= _MOST_SEEN:
+                self._homes.clear()
+            self._homes[pid] = home
+        return home
 
     def _directory(self, path: str) -> "tuple[str, Reach]":
         """Where the path of a directory leads on this machine, and what is granted there."""
@@ -278,6 +319,28 @@ class Supervisor:
                 record = record[os.write(self._log, record) :]
             except BrokenPipeError:
                 return  # nobody reads it any more
+
+
+def _base(place: str) -> str:
+    """Where this link of `/proc` leads, with a slash; "" where that has no path. Raises `OSError`."""
+    base = os.readlink(place)
+    known = base[0] == "/" and not base.endswith(" (deleted)")
+    return f"{base.rstrip('/')}/" if known else ""
+
+
+class _Nature:
+    """What is asked of each call that is heard of, looked up beforehand."""
+
+    __slots__ = ("call", "follows", "hides_flags", "link", "moves", "opens")
+
+    def __init__(self, call: str) -> None:
+        """`link`: the flag with which it is about a link itself, though it `follows` links."""
+        self.call = call
+        self.opens = call in outcome.OPENS
+        self.link = os.O_NOFOLLOW if self.opens else _AT_SYMLINK_NOFOLLOW
+        self.follows = call not in _NAMED
+        self.moves = _MOVES.get(call, "")
+        self.hides_flags = call in ("creat", "openat2")
 
 
 class _View:

@@ -6,7 +6,7 @@ number.
 
 from typing import Literal, NamedTuple
 
-Wish = Literal["read", "write", "connect"]
+Wish = Literal["read", "write", "connect", ""]
 
 NO_DIRECTORY = -1
 """A name without a directory of its own: a relative one is of the working directory."""
@@ -51,6 +51,10 @@ LOOKS = frozenset(
 OPENS = {"open": 1, "openat": 2, "openat2": 2}
 """Where the flags are that tell reading from writing; `openat2` has a pointer to them there."""
 
+TURNS = frozenset({"fchdir", "clone", "clone3", "fork", "vfork"})
+"""The calls that are denied nothing, after which a relative name may be that of another file: who hears
+of them may remember working directories."""
+
 EMPTY_PATHS = {"newfstatat": 3, "statx": 2}
 """Where the flags are that let a call look at an open file in place of a name."""
 
@@ -62,18 +66,18 @@ def _numbers(text: str) -> dict[str, int]:
 
 NUMBERS = {
     "x86_64": _numbers("""
-        open 2 stat 4 lstat 6 access 21 connect 42 execve 59 truncate 76 chdir 80 rename 82
-        mkdir 83 rmdir 84 creat 85 link 86 unlink 87 symlink 88 readlink 89 chmod 90 chown 92
+        open 2 stat 4 lstat 6 access 21 connect 42 clone 56 fork 57 vfork 58 execve 59
+        truncate 76 chdir 80 fchdir 81 rename 82 mkdir 83 rmdir 84 creat 85 link 86 unlink 87 symlink 88 readlink 89 chmod 90 chown 92
         lchown 94 utime 132 mknod 133 utimes 235 openat 257 mkdirat 258 mknodat 259 fchownat 260
         futimesat 261 newfstatat 262 unlinkat 263 renameat 264 linkat 265 symlinkat 266
         readlinkat 267 fchmodat 268 faccessat 269 utimensat 280 renameat2 316 execveat 322
-        statx 332 openat2 437 faccessat2 439 fchmodat2 452
+        statx 332 clone3 435 openat2 437 faccessat2 439 fchmodat2 452
     """),
     "aarch64": _numbers("""
         mknodat 33 mkdirat 34 unlinkat 35 symlinkat 36 linkat 37 renameat 38 truncate 45
-        faccessat 48 chdir 49 fchmodat 53 fchownat 54 openat 56 readlinkat 78 newfstatat 79
-        utimensat 88 connect 203 execve 221 renameat2 276 execveat 281 statx 291 openat2 437
-        faccessat2 439 fchmodat2 452
+        faccessat 48 chdir 49 fchdir 50 fchmodat 53 fchownat 54 openat 56 readlinkat 78 newfstatat 79
+        utimensat 88 connect 203 clone 220 execve 221 renameat2 276 execveat 281 statx 291
+        clone3 435 openat2 437 faccessat2 439 fchmodat2 452
     """),
 }
 """By machine, as `uname -m` names it. The kernel's `unistd.h` of each; they never change."""
@@ -106,4 +110,5 @@ def table(machine: str, *, looks: bool) -> Table:
         if name in numbers and (looks or name not in LOOKS)
     }
     heard[numbers["connect"]] = ("connect", "connect", (), -1)
+    heard |= {numbers[name]: (name, "", (), -1) for name in TURNS if name in numbers}
     return heard
