@@ -153,3 +153,14 @@ def test_a_known_file_that_was_another_one_while_it_was_read_is_seen(
     assert configs.replace([CONFIG], since) == {CONFIG}
     assert not configs.replace([CONFIG], _later(root))
     assert configs.changed([CONFIG]) == frozenset()
+
+
+def test_so_is_one_that_was_another_one_before_the_reading_began(root: str) -> None:
+    configs = ConfigFiles(root, [CONFIG])
+    Path(root, CONFIG).write_text("")
+    since = _later(root)
+    assert configs.replace([CONFIG], since) == {CONFIG}  # it was read as it is
+    Path(root, CONFIG).write_text("one")
+    assert configs.changed([CONFIG]) == {CONFIG}
+    since = _later(root)
+    assert not configs.replace([CONFIG], since)

@@ -10,8 +10,10 @@ from collections.abc import Collection, Iterable
 
 import xxhash
 
+from vxwatch.cache.stamps import Stamp, stamp_of
 from vxwatch.workspace.manifests import NAMES
 
+_CHANGED = 2  # of a stamp
 _SLACK = 20_000_000
 """Nanoseconds by which a file system's clock may be behind ours."""
 _TICK = 10_000_000
@@ -25,6 +27,7 @@ class ConfigFiles:
     def __init__(self, root: str, files: Iterable[str]) -> None:
         self._root = root
         self._seen: dict[str, str | None] = {}
+        self._stamps: dict[str, Stamp | None] = {}
         self._directories: set[str] = set()
         self._uncounted: set[str] = set()
         self._told: dict[str, int | None] = {}
@@ -34,8 +37,8 @@ class ConfigFiles:
         """The workspace was loaded from these files; what is known of others stays.
 
         Gives those that may have been read in another state than they are in: that changed after
-        `since` (nanoseconds of the wall clock), be it to what was known of them. Also one that did
-        not count, and did not the last time, and is there: git may have taken it away, and brought
+        `since` (nanoseconds of the wall clock), or after they were last looked at, be it to what
+        was known of them. Also one that did not count, and did not the last time, and is there: git may have taken it away, and brought
         it back just as it was.
         """
         files = frozenset(files)
@@ -51,7 +54,8 @@ class ConfigFiles:
     def _know(self, files: Iterable[str]) -> list[str]:
         """Remember what these hold; gives those that were not known."""
         fresh = [path for path in files if path not in self._seen]
-        self._seen.update((path, self._digest(path)) for path in fresh)
+        for path in fresh:
+            self._look(path)
         self._directories = {above for path in self._seen for above in _above(path)}
         return fresh
 
@@ -98,18 +102,22 @@ class ConfigFiles:
         return at is None or at > since - _SLACK
 
     def _rewritten(self, path: str, since: int) -> bool:
-        """Whether a known file changed after `since`; what it holds now is known then."""
-        at = self._changed_at(path)
-        if at is None:
+        """Whether a known file changed after `since` or its last look; this is one then."""
+        now = self._stamp(path)
+        if now is None:
             return self._seen[path] is not None and self._moved(path)
-        rewritten = at > since - _TICK
+        rewritten = now != self._stamps.get(path) or now[_CHANGED] > since - _TICK
         if rewritten:
-            self._seen[path] = self._digest(path)
+            self._look(path)
         return rewritten
 
     def _changed_at(self, path: str) -> int | None:
+        stamp = self._stamp(path)
+        return stamp and stamp[_CHANGED]
+
+    def _stamp(self, path: str) -> Stamp | None:
         try:
-            return os.stat(os.path.join(self._root, path)).st_ctime_ns
+            return stamp_of(os.stat(os.path.join(self._root, path)))
         except OSError:
             return None
 
@@ -119,8 +127,12 @@ class ConfigFiles:
 
     def _moved(self, path: str) -> bool:
         before = self._seen.get(path)
-        after = self._seen[path] = self._digest(path)
-        return before != after
+        self._look(path)
+        return before != self._seen[path]
+
+    def _look(self, path: str) -> None:
+        self._stamps[path] = self._stamp(path)
+        self._seen[path] = self._digest(path)
 
     def _digest(self, path: str) -> str | None:
         full = os.path.join(self._root, path)
