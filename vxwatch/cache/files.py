@@ -147,9 +147,12 @@ class FileIndex:
         return found
 
     def _taken(self, task_id: TaskId) -> list[str]:
+        return list(self._selected_of(task_id))
+
+    def _selected_of(self, task_id: TaskId) -> set[str]:
         if task_id not in self._selected:
             self._selected[task_id] = self._select(task_id)
-        return list(self._selected[task_id])
+        return self._selected[task_id]
 
     def stands(self, task_id: TaskId, since: int | None = None) -> bool:
         """Whether stamps prove that the task takes what its key was made of, and nothing came.
@@ -193,6 +196,15 @@ class FileIndex:
         for directory, _ in self._around(task_id, ()):
             if os.path.isdir(f"{self._root}/{directory}") and self._newer(directory, since):
                 return directory
+        return None
+
+    def shifted(self, task_id: TaskId, directories: Iterable[str], since: int) -> str | None:
+        """One of the directories that came to its place after `since`, with files that the task takes."""
+        for directory in directories:
+            if self._record.holds(directory) and self._newer(directory, since):
+                below = self._record.below(directory)
+                if not self._selected_of(task_id).isdisjoint(below):
+                    return directory
         return None
 
     def _around(self, task_id: TaskId, but: Collection[str]) -> Iterator[tuple[str, Sequence[str]]]:

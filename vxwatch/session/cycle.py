@@ -316,8 +316,11 @@ class Cycle:
         session = self._session
         changed = session.look()
         self._overtake_by(changed)
+        begun = self._begun_at[task.id]
         if session.late():
-            self._look_into(task, session.index.stirred(task.id, self._begun_at[task.id]))
+            self._look_into(task, session.index.stirred(task.id, begun))
+        elif session.shifted():
+            self._look_into(task, session.index.shifted(task.id, session.shifted(), begun))
         return changed
 
     def _look_into(self, task: "Task", stirred: str | None) -> None:

@@ -114,6 +114,7 @@ class Session:
         self.cycling = False
         self.listeners: list[Callable[[frozenset[str]], None]] = []
         self.look: Callable[[], frozenset[str]] = frozenset
+        self.shifted: Callable[[], Collection[str]] = lambda: ()
         self.late: Callable[[], bool] = lambda: False
         self.overwritten: Callable[[Iterable[str]], list[str]] = lambda _: []
         self.known = known

@@ -78,6 +78,7 @@ class Watch:
             session.listeners.append(self._feed.add)
             session.look = self._feed.look
             session.late = lambda: self._feed.late
+            session.shifted = lambda: self._feed.shifted
             session.overwritten = self._feed.overwritten
             session.index.read()
             self._feed.read()

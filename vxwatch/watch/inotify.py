@@ -22,7 +22,7 @@ from vxwatch.watch.notifier import Raw
 # <sys/inotify.h>; the numbers are the kernel's interface and the same on every machine.
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED, _MOVED_TO, _CREATE, _DELETE, _SELF = 0xC0, 0x80, 0x100, 0x200, 0xC00
-_UNMOUNT, _OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
+_UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIRECTORY = 0x2000, 0x4000, 0x8000, 0x4000_0000
 _ONLYDIR, _EXCL_UNLINK = 0x0100_0000, 0x0400_0000
 # CLOSE_WRITE beside MODIFY: what is written through a mapping makes no MODIFY.
 _MASK = (
@@ -151,6 +151,8 @@ class Inotify:
             for directory in self._names.get(watch, ()):
                 path = f"{directory.rstrip('/')}/{name}" if name else directory
                 self._raw.add(path, bool(mask & _STRUCTURAL), written=bool(mask & _REWRITTEN))
+                if mask & _MOVED_TO and mask & _IS_DIRECTORY:
+                    self._raw.shifted.add(path)
                 if directory == self._proof:
                     self._proven.set()
             if mask & _IGNORED:

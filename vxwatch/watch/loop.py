@@ -31,6 +31,9 @@ class ChangeFeed:
     content, mode bit, link target or existence is another one than when they were last looked
     at. A path may name a directory that came or went. Both are called on the event loop. Have
     them see the files for the first time after the feed was entered.
+
+    `shifted` are the directories that were moved to where they are since tasks run: they may have
+    been away.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class ChangeFeed:
         self._found: set[str] = set()
         self._seen: frozenset[str] = frozenset()
         self._written: set[str] = set()
-        self._rescanned = False
+        self.shifted: set[str] = set()
         self._found_foreign = False
         self._running = 0
         self._ended = float("-inf")
@@ -134,11 +137,8 @@ class ChangeFeed:
 
     @property
     def late(self) -> bool:
-        """Whether what came and went may be told late, or never.
-
-        So it is also where a directory went since tasks run, and may have come back as it was.
-        """
-        return self._watcher.late or self._rescanned
+        """Whether what came and went may be told late, or never."""
+        return self._watcher.late
 
     def overwritten(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths that may have been written or replaced since tasks run.
@@ -153,7 +153,7 @@ class ChangeFeed:
         """Stands around a time in which tasks run: what changes in it may be their work."""
         if not self._running:
             self._written.clear()
-            self._rescanned = False
+            self.shifted.clear()
         self._running += 1
         try:
             yield
@@ -177,7 +177,7 @@ class ChangeFeed:
         now = asyncio.get_running_loop().time()
         if self._running:
             self._written |= batch.written
-            self._rescanned |= bool(batch.rescan)
+            self.shifted |= batch.shifted
         for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
             for path in told:
                 kept[path] = kept.get(path, False) or self._foreign(path, now)

@@ -45,12 +45,14 @@ class Batch:
 
     All relative to the root, or absolute outside it. A directory that came or went is
     among the paths too. `written` are those of the paths into which something may have been
-    written, be it what was there, or to which another file may have come.
+    written, be it what was there, or to which another file may have come; `shifted` are directories
+    that were moved there, perhaps back.
     """
 
     paths: frozenset[str] = frozenset()
     rescan: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
+    shifted: frozenset[str] = frozenset()
 
 
 class Watcher(Protocol):
@@ -119,6 +121,7 @@ class TreeWatcher:
         self._paths: set[str] = set()
         self._rescan: set[str] = set()
         self._written: set[str] = set()
+        self._shifted: set[str] = set()
         self._doubted: set[tuple[str, bool]] = set()
         self._retold: set[tuple[str, bool]] = set()
         self._arrived = asyncio.Event()
@@ -175,13 +178,13 @@ class TreeWatcher:
         again: tuple[set[str], set[str]] = set(), set()
         for path, is_tree in self._retold:
             again[is_tree].add(path)
-        paths, trees, written = (
+        paths, trees, written, shifted = (
             frozenset(map(relative, kind))
-            for kind in (self._paths, self._rescan, self._written & self._paths)
+            for kind in (self._paths, self._rescan, self._written & self._paths, self._shifted)
         )
-        for told in (self._paths, self._rescan, self._written, self._retold):
+        for told in (self._paths, self._rescan, self._written, self._shifted, self._retold):
             told.clear()
-        return Batch(paths | again[False], trees | again[True], written)
+        return Batch(paths | again[False], trees | again[True], written, shifted)
 
     def doubt(self, paths: Iterable[str], trees: Iterable[str] = ()) -> None:
         """Tell these after the next look at the polled directories, if there are any."""
@@ -241,6 +244,7 @@ class TreeWatcher:
             self._recover(raw.refused)
         gone, renewed = [], []
         self._written |= raw.written
+        self._shifted |= raw.shifted
         for path, structural in raw.paths.items():
             parent = self._roles.get(os.path.dirname(path))
             known = path in self._roles
