@@ -77,7 +77,23 @@ class Walk:
             self._edit(self._chance.choice(IDLE_EDITS))
         saved = self._save_twice()
         made = [line.partition(" - ")[2] for line in self._cycles()[before:]]
-        assert made == saved, f"made cycles: {made}, not {saved}\n{self._story('standing still')}"
+        if made != saved:
+            odd = {path for line in made for path in line.split(", ")} - {MARK}
+            facts = "\n".join(self._facts(path) for path in sorted(odd))
+            story = self._story("standing still")
+            raise AssertionError(f"made cycles: {made}, not {saved}\n{facts}\n{story}")
+
+    def _facts(self, path: str) -> str:
+        """What there is to know of a path that made a cycle."""
+        try:
+            seen = os.lstat(self._ws.file(path))
+            age = time.time() - seen.st_ctime
+            there = f"mode {seen.st_mode:o}, inode {seen.st_ino}, changed {age:.3f} s ago"
+        except OSError as error:
+            there = str(error)
+        listed = self._ground.git_says("ls-files", "-s", "--", path)
+        ignored = self._ground.git_says("check-ignore", "-v", "--no-index", "--", path)
+        return f"{path!r}: {there}; in the index: {listed!r}; ignored by: {ignored!r}"
 
     def _save_twice(self) -> list[str]:
         """Edit twice and wait for the cycles; a look that saw the second saw all before the first."""

@@ -141,6 +141,11 @@ class Ground:
         done = subprocess.run(command, cwd=self.ws.path, capture_output=True, check=False)
         return f"git {' '.join(words)} {done.returncode}"
 
+    def git_says(self, *words: str) -> str:
+        """What git answers to a question."""
+        done = subprocess.run(["git", *words], cwd=self.ws.path, capture_output=True, check=False)
+        return os.fsdecode(done.stdout).strip()
+
     def short(self, path: str) -> str:
         """The path as it is told."""
         return repr(os.path.relpath(path, self.ws.path))
