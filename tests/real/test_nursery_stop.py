@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.harness.processes import alive
 from tests.harness.trees import Heard, end, running, sh, until
 from tests.harness.waiting import patience
 from vxwatch.errors import UserError
+from vxwatch.process import kin
 from vxwatch.process.nursery import Nursery
 from vxwatch.process.tree import Tree
 
@@ -210,6 +212,31 @@ def test_ending_a_tree_takes_its_own_daemons_and_leaves_those_of_others() -> Non
             assert not alive(others)
 
     asyncio.run(scenario())
+
+
+def test_who_executes_one_program_after_the_other_shows_its_mark_at_any_time(
+    tmp_path: Path,
+) -> None:
+    again = tmp_path / "again"
+    again.write_text('exec sh "$0"\n')
+    with subprocess.Popen(["sh", again], env={**os.environ, kin.MARK: "m"}) as restless:
+        try:
+            assert all(kin.carries(restless.pid, "m") for _ in range(20_000))
+            assert not kin.carries(restless.pid, "n")
+        finally:
+            restless.kill()
+    assert not kin.carries(restless.pid, "m")
+
+
+def test_who_has_no_environment_carries_no_mark() -> None:
+    with subprocess.Popen(
+        ["env", "-i", "sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as bare:
+        assert bare.stdin is not None
+        assert bare.stdout is not None
+        bare.stdout.readline()
+        assert not kin.carries(bare.pid, "m")
+        bare.stdin.close()
 
 
 def test_a_daemon_without_a_mark_dies_when_no_tree_lives() -> None:

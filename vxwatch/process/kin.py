@@ -19,6 +19,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 4
 _DEAD = (b"Z", b"X")
+_CODE = 23  # proc_pid_stat(5), counted from the state on; set when the environment is
+_EXECUTES = 0.1
+"""Seconds for the kernel to give a program its environment; a dead disk must not hold us up."""
 
 
 def become_subreaper() -> None:
@@ -125,11 +128,27 @@ def group_lives(group: int) -> bool:
 
 
 def carries(pid: int, mark: str) -> bool:
-    """Whether the process was started with this mark; False where that cannot be read."""
+    """Whether the process was started with this mark; False where that cannot be read.
+
+    Who is just executing a program shows no environment for some microseconds (proc_pid_environ(5)
+    reads what the new image has not got yet), and is asked again.
+    """
+    sought = f"{MARK}={mark}".encode()
     try:
-        return f"{MARK}={mark}".encode() in _read(f"/proc/{pid}/environ").split(b"\0")
+        environment = _read(f"/proc/{pid}/environ")
+        end = time.monotonic() + _EXECUTES
+        while not environment and _has_none_yet(pid) and time.monotonic() < end:
+            os.sched_yield()
+            environment = _read(f"/proc/{pid}/environ")
+        return sought in (environment or _read(f"/proc/{pid}/environ")).split(b"\0")
     except OSError:
         return False
+
+
+def _has_none_yet(pid: int) -> bool:
+    """Whether a living process is to get its environment yet, were it an empty one."""
+    stat = stat_of(pid)
+    return stat is not None and stat[0] not in _DEAD and stat[_CODE] == b"0"
 
 
 def kill(how: Callable[[int, int], None], target: int, signum: int) -> bool:
