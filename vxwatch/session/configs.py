@@ -38,8 +38,8 @@ class ConfigFiles:
 
         Gives those that may have been read in another state than they are in: that changed after
         `since` (nanoseconds of the wall clock), or after they were last looked at, be it to what
-        was known of them. Also one that did not count, and did not the last time, and is there: git may have taken it away, and brought
-        it back just as it was.
+        was known of them. Also one that did not count, and did not the last time, and is there: git
+        may have taken it away, and brought it back just as it was.
         """
         files = frozenset(files)
         moved = {path for path in files if path in self._seen and self._rewritten(path, since)}

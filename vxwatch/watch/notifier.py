@@ -19,8 +19,8 @@ class Raw:
 
     `paths` says of each whether the entry itself may be another one now (made, removed,
     renamed) or only changed; into those of `written` something was written, or they came, as far as
-    that can be told from a change of the date; those of `shifted` are directories that were moved here, of whose files
-    nothing is told. `lost` says that events are missing. `refused` holds
+    that can be told from a change of the date; those of `shifted` are directories that were moved
+    here, of whose files nothing is told. `lost` says that events are missing. `refused` holds
     directories that were accepted and can be watched no longer, with the reason.
     """
 
