@@ -101,11 +101,13 @@ def test_a_server_whose_directory_is_another_one_starts_anew_in_it(ws: Workspace
     ws.nothing_left()
 
 
-def test_a_member_that_left_and_came_back_is_built_anew(ws: Workspace) -> None:
-    outputs = (
-        f'env.set.LOGS = "{ws.logs}"\ncache = {{ inputs = ["src/**"], outputs = ["dist/**"] }}'
-    )
-    _member(ws, _task("build", _BUILD, outputs))
+@pytest.mark.parametrize("outputs", ['outputs = ["dist/**"]', ""])
+def test_a_member_that_left_and_came_back_is_built_anew(ws: Workspace, outputs: str) -> None:
+    """Also where nobody told what it makes: that may have gone with the member."""
+    inputs = f'env.set.LOGS = "{ws.logs}"\ncache = {{ inputs = ["src/**"], {outputs} }}'
+    whole = f'env.set.LOGS = "{ws.logs}"'
+    ws.write(".gitignore", "dist\n")
+    _member(ws, _task("build", _BUILD, inputs if outputs else whole))
     ws.write("packages/b/package.json", '{"name": "b"}')
     ws.write("packages/b/vx.toml", _task("build", "true", ""))
     vx = ws.watch("build", "--all", "--no-cache")

@@ -72,6 +72,12 @@ class Memory:
             self.outcomes[outcome.task] = outcome
         (self.broken.discard if outcome.ok else self.broken.add)(outcome.task)
 
+    def keep(self, tasks: "Collection[TaskId]") -> None:
+        """These are the tasks from now on; the work of others may go, and its place come back."""
+        self.broken.intersection_update(tasks)
+        for task in self.settled.keys() - tasks:
+            del self.settled[task]
+
 
 class Session:
     """`async with Session(...)`: what lives from the first cycle to the end of vx."""
@@ -255,7 +261,7 @@ class Session:
         self.sandbox.reload(plan.workspace)
         self.known.replace(plan)
         self.caching.load(plan.workspace)
-        self.memory.broken.intersection_update(plan.graph.order)
+        self.memory.keep(plan.graph.dependencies)
 
     def _in_the_way(self, plan: "Plan") -> "set[TaskId]":
         claimed = {
