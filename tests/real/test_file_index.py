@@ -291,6 +291,48 @@ def test_what_lies_behind_a_link_does_not_count(root: Path, opened: Open) -> Non
     assert index.refresh({"p/src/deep/c.txt"}) == set()
 
 
+def test_a_directory_in_whose_place_a_link_leads_to_the_same_names_is_gone(
+    root: Path, opened: Open
+) -> None:
+    put(root / "p/other/b.txt", "else")
+    put(root / "p/other/inner/c.txt")
+    put(root / "p/src/deep/er/inner/c.txt")
+    index = opened(root)
+    shutil.rmtree(root / "p/src/deep/er")
+    (root / "p/src/deep/er").symlink_to("../../other")
+    gone = {"p/src/deep/er/b.txt", "p/src/deep/er/inner/c.txt"}
+    hints = {"p/src/deep/er", "p/src/deep/er/inner", "p/src/deep/er/b.txt"}
+    assert index.refresh(hints) == {"p/src/deep/er"} | gone
+    assert index.inputs("p#t") == opened(root).inputs("p#t")
+    put(root / "p/other/b.txt", "moved")
+    assert index.refresh(hints) == set()
+    assert index.rescan("p") == {"p/other/b.txt"}
+
+
+def test_a_file_a_task_names_counts_also_behind_a_link(root: Path, opened: Open) -> None:
+    put(root / "p/other/b.txt", "else")
+    tasks = {"t": {"inputs": Globs(("src/deep/er/b.txt",))}}
+    index = opened(root, tasks)
+    shutil.rmtree(root / "p/src/deep/er")
+    (root / "p/src/deep/er").symlink_to("../../other")
+    assert "p/src/deep/er/b.txt" in index.refresh({"p/src/deep/er"})
+    assert "p/src/deep/er/b.txt" in index.inputs("p#t")
+    assert index.inputs("p#t") == opened(root, tasks).inputs("p#t")
+    put(root / "p/other/b.txt", "moved")
+    assert index.refresh({"p/src/deep/er/b.txt"}) == {"p/src/deep/er/b.txt"}
+
+
+def test_an_ignored_file_does_not_count_where_a_tracked_directory_was(
+    root: Path, opened: Open
+) -> None:
+    put(root / ".gitignore", "er\n")
+    index = opened(root)
+    shutil.rmtree(root / "p/src/deep/er")
+    put(root / "p/src/deep/er", "a file")
+    assert "p/src/deep/er" not in index.refresh({"p/src/deep/er", "p/src/deep"})
+    assert index.inputs("p#t") == opened(root).inputs("p#t")
+
+
 def test_a_directory_that_moves_away_takes_its_files_along(root: Path, opened: Open) -> None:
     index = opened(root)
     (root / "p/src/deep").rename(root / "gone")
@@ -621,6 +663,7 @@ class Chaos:
         self.root = root
         self.random = random.Random(seed)
         self.actions = [*[self.write] * 6, *[self.remove, self.move, self.link] * 3, self.rule]
+        self.actions += [self.link_instead]
 
     def hints(self) -> set[str]:
         """Some random changes; of what came or went with its directory only some is told."""
@@ -639,7 +682,8 @@ class Chaos:
 
     def place(self) -> Path:
         directories = ["", "p", "p/src", "p/gen", "p/q", "p/q/sub", "p/dist", "x", "x/y", "p/a.txt"]
-        names = ["a.txt", "b.cfg", ".env", "seed", "c.log", "d"]
+        directories += ["p/d", "p/d/sub"]
+        names = ["a.txt", "b.cfg", ".env", "seed", "c.log", "d", "sub"]
         return self.root / self.random.choice(directories) / self.random.choice(names)
 
     def either(self) -> Path:
@@ -671,6 +715,16 @@ class Chaos:
     def link(self) -> None:
         self.place().symlink_to(self.random.choice(["a.txt", "../src", "nowhere"]))
 
+    def link_instead(self) -> None:
+        """What was a directory is a link to one with some of the same names.
+
+        Not where a task names a file: of that a watcher tells by the path behind the link, too.
+        """
+        path = self.either()
+        if path.is_dir() and not path.is_symlink() and path.name != "gen":
+            shutil.rmtree(path)
+            path.symlink_to(self.random.choice(["../p", "../src", "../p/src", "d"]))
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_after_any_changes_the_index_is_as_if_it_were_new(
@@ -678,8 +732,12 @@ def test_after_any_changes_the_index_is_as_if_it_were_new(
 ) -> None:
     space = workspace(*SPACE, root=str(root))
     affected = Affected(space, plan(space, TASKS))
-    index = opened(root, space=space)
     chaos = Chaos(root, seed)
+    chaos.hints()
+    if (root / ".git").exists():
+        # What is tracked counts, also where a rule that comes later says that it does not.
+        git(root, "add", "-A")
+    index = opened(root, space=space)
     for _ in range(25):
         before = {task: index.inputs(task) for task in TASKS}
         hints = chaos.hints()

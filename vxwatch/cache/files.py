@@ -271,18 +271,19 @@ class FileIndex:
             if self._record.is_directory(path):
                 directories.append(path)
         suspects |= strange.intersection(self._record)
-        strange.difference_update(suspects, directories)
+        # What a link leads to is not there, unless a task names it.
+        behind = self._record.behind_links(suspects.union(strange, directories)) - self._literals
+        changed = {path for path in suspects & behind if self._record.drop(path)}
+        suspects -= behind
+        strange.difference_update(suspects, directories, behind)
+        directories = [path for path in directories if path not in behind]
         foreign = [path for path in directories if not self._record.holds(path)]
-        allowed = self._allowed(self._reachable(strange), foreign)
+        allowed = self._allowed(list(strange), foreign)
         entered = [path for path in directories if path in allowed or self._record.holds(path)]
-        suspects.update(allowed.intersection(strange), self._walker.files(entered, self._knows))
-        return {path for path in suspects if self._record.look(path)}
-
-    def _reachable(self, files: Iterable[str]) -> list[str]:
-        """Those of the files that no link leads to, or that a task names."""
-        above = {path: path.rpartition("/")[0] for path in files}
-        plain = {path for path in {*above.values()} if self._record.is_plain(path)}
-        return [path for path in above if above[path] in plain or path in self._literals]
+        record = self._record
+        found = self._walker.files(entered, record.__contains__, record.holds)
+        suspects.update(allowed.intersection(strange), found)
+        return changed | {path for path in suspects if self._record.look(path)}
 
     def _lifted(self, path: str) -> str:
         """The path, or the highest directory above it that holds nothing known so far.
@@ -319,9 +320,12 @@ class FileIndex:
 
     def _find(self, places: Sequence[str], named: Collection[str]) -> set[str]:
         """The files that count below some places, and these `named` ones, there or not."""
+        places = self._record.plain(places)
         listed = self._lister(_few(places)) if places else ()
         found = {path for path in listed if self._affected.concerns(path)}
-        scattered = meeting(self._affected.scattered(), places)
+        # Git lists what it tracks there, a link in the way or not.
+        found -= self._record.behind_links(found)
+        scattered = self._record.plain(meeting(self._affected.scattered(), places))
         found.update(self._walker.files(scattered, found.copy().__contains__))
         # Of what is not there it is asked when it comes.
         others = (path for path in named if path not in found)
@@ -354,9 +358,6 @@ class FileIndex:
 
     def _ask(self, paths: Sequence[str]) -> set[str]:
         return self._ignores.ignored(paths) if paths else set()
-
-    def _knows(self, path: str) -> bool:
-        return path in self._record or self._record.holds(path)
 
     def _moved(self, path: str, there: bool) -> None:
         """Keep what tasks take in step with what exists."""
@@ -393,7 +394,8 @@ class FileIndex:
         }
 
     def _at(self, root: str, but: Collection[str]) -> Collection[str]:
-        return (root,) if root in self._record else self._record.below(root, but)
+        below = self._record.below(root, but)
+        return [root, *below] if root in self._record else below
 
     def _renew(self, task_id: TaskId) -> None:
         """Look again at what a server takes of its dependencies' output: no event tells of it."""

@@ -8,11 +8,13 @@ told.
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import takewhile
 
 from vxwatch.cache.content import UNREAD, UNREADABLE, Clock, Seen, glance, look, stamped
 from vxwatch.cache.remembered import UNSURE
 from vxwatch.cache.stamps import Stamp
 from vxwatch.cache.tree import PathTree
+from vxwatch.graph.places import upward
 
 _SIZE, _MOVED, _INODE = 0, 2, 3  # of a stamp
 _RATIO = 100
@@ -60,10 +62,26 @@ class Record:
         except OSError:
             return False
 
-    def is_plain(self, directory: str) -> bool:
-        """Whether the path of a directory goes through no link."""
-        full = self._full(directory).rstrip("/")
-        return os.path.realpath(full) == full
+    def plain(self, directories: Iterable[str]) -> list[str]:
+        """Those of the directories that are no links, nor lead through one."""
+        inner = {f"{path}/": path for path in directories}
+        behind = self.behind_links(inner)
+        return [path for name, path in inner.items() if name not in behind]
+
+    def behind_links(self, paths: Iterable[str]) -> set[str]:
+        """Those of the paths that lead through a link now."""
+        plain = {"": True}
+        found = set()
+        for path in paths:
+            directory = path.rpartition("/")[0]
+            if directory not in plain:
+                unknown = list(takewhile(lambda above: above not in plain, upward(directory)))
+                for above in reversed(unknown):
+                    parent = plain[above.rpartition("/")[0]]
+                    plain[above] = parent and not os.path.islink(self._full(above))
+            if not plain[directory]:
+                found.add(path)
+        return found
 
     def take_in(self, paths: Iterable[str], known: Callable[[str, Stamp], str | None]) -> None:
         """Begin with those of the files that are there, without reading them.

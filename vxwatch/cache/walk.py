@@ -16,6 +16,8 @@ Ignored = Callable[[list[str]], set[str]]
 Allowed = Callable[[list[str], list[str]], set[str]]
 """Which of these files and directories, none of them known, count."""
 
+Known = Callable[[str], bool]
+
 
 class Walker:
     """A look around. `denied` maps the directories that could not be read to the reason."""
@@ -26,8 +28,13 @@ class Walker:
         self._allowed = allowed
         self.denied: dict[str, str] = {}
 
-    def files(self, directories: Iterable[str], known: Callable[[str], bool]) -> Iterator[str]:
-        """The files below the directories, each once; what is `known` needs no permission."""
+    def files(
+        self, directories: Iterable[str], known: Known, holds: Known = lambda _: False
+    ) -> Iterator[str]:
+        """The files below the directories, each once.
+
+        A file that is `known`, and a directory that `holds` one, needs no permission.
+        """
         level = list(directories)
         while level:
             files: list[str] = []
@@ -36,10 +43,10 @@ class Walker:
                 self._scan(directory, files, deeper)
             allowed = self._allowed(
                 [path for path in files if not known(path)],
-                [path for path in deeper if not known(path)],
+                [path for path in deeper if not holds(path)],
             )
             yield from (path for path in files if path in allowed or known(path))
-            level = [path for path in deeper if path in allowed or known(path)]
+            level = [path for path in deeper if path in allowed or holds(path)]
 
     def _scan(self, directory: str, files: list[str], deeper: list[str]) -> None:
         prefix = f"{directory}/" if directory else ""

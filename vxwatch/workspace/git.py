@@ -30,9 +30,11 @@ _OTHERS = (
     *(f"--exclude={name}" for name in sorted(globs.EXCLUDED)),
 )
 _IGNORE = (*SAFE, "check-ignore", "--stdin", "-z", "-v", "-n")
+_RULED = (*_IGNORE, "--no-index")
 _KEPT = frozenset(
     {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
 )
+Words = tuple[str, ...]
 _GITLINK = b"160000"
 _PATHSPECS = 32  # git compares each file with each of them
 _REQUEST = 32 * 1024  # bytes; below the capacity of a pipe
@@ -160,7 +162,7 @@ class Ignores:
     def __init__(self, root: str) -> None:
         self._root = root
         self._rules: Rules | None = None
-        self._talks: dict[str, Conversation] = {}
+        self._talks: dict[tuple[str, Words], Conversation] = {}
         self._present: bool | None = None
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
@@ -195,28 +197,40 @@ class Ignores:
             talk.close()
         self._talks.clear()
 
-    def _asked(self, repository: str, paths: list[str]) -> Iterable[str]:
+    def _asked(self, repository: str, paths: list[str]) -> set[str]:
+        """Those of the paths that a rule ignores, and of which git tracks nothing."""
+        ruled = self._matched(repository, paths, _RULED)
+        spared = ruled - self._matched(repository, [*ruled], _IGNORE)
+        # Of what was a directory git may track files still, whatever there is in its place.
+        full = f"{self._root}/{repository}".rstrip("/")
+        others = [path for path in spared if not _is_directory(f"{full}/{path}")]
+        tracked = Git(full, self._root).tracked(others) if others else ()
+        return ruled - spared | {*others}.difference(tracked)
+
+    def _matched(self, repository: str, paths: list[str], question: Words) -> set[str]:
+        found: set[str] = set()
         for batch in _batches(paths):
             try:
-                yield from self._ask(repository, batch)
+                found.update(self._ask(repository, batch, question))
             except ConversationError:
                 # git gives up on a path it cannot place, and with it on all of the batch
                 for path in batch:
-                    yield from self._ask_alone(repository, path)
+                    found.update(self._ask_alone(repository, path, question))
+        return found
 
-    def _ask_alone(self, repository: str, path: str) -> Iterable[str]:
+    def _ask_alone(self, repository: str, path: str, question: Words) -> Iterable[str]:
         try:
-            return self._ask(repository, [path])
+            return self._ask(repository, [path], question)
         except ConversationError:
             return ()
 
-    def _ask(self, repository: str, paths: Sequence[str]) -> list[str]:
-        talk = self._talks.get(repository)
+    def _ask(self, repository: str, paths: Sequence[str], question: Words) -> list[str]:
+        talk = self._talks.get((repository, question))
         if talk is None:
-            argv = (git_program(self._root), *_IGNORE)
+            argv = (git_program(self._root), *question)
             directory = f"{self._root}/{repository}"
             talk = Conversation(argv, cwd=directory, env=environment(os.environ))
-            self._talks[repository] = talk
+            self._talks[repository, question] = talk
         request = b"".join(os.fsencode(path) + b"\0" for path in paths)
         wanted = _FIELDS * len(paths)
         answer = talk.ask(request, lambda sofar: sofar.count(b"\0") >= wanted)
@@ -250,15 +264,20 @@ class _Walls:
 
     def _directory(self, directory: str) -> tuple[str, str | None]:
         """The innermost repository around a directory, and the link on the way, if any."""
-        if directory not in self._known:
-            repository, link = self._directory(directory.rpartition("/")[0])
-            full = f"{self._root}/{directory}"
+        unknown = []
+        above = directory
+        while above not in self._known:
+            unknown.append(above)
+            above = above.rpartition("/")[0]
+        repository, link = self._known[above]
+        for inner in reversed(unknown):
+            full = f"{self._root}/{inner}"
             if link is None and os.path.islink(full):
-                link = directory
+                link = inner
             elif link is None and os.path.lexists(f"{full}/.git"):
-                repository = directory
-            self._known[directory] = (repository, link)
-        return self._known[directory]
+                repository = inner
+            self._known[inner] = (repository, link)
+        return repository, link
 
 
 def _answers(root: str, workspace: str) -> bool:
@@ -284,6 +303,11 @@ def _top(root: str) -> str | None:
             return None
         root = os.path.dirname(root)
     return root
+
+
+def _is_directory(path: str) -> bool:
+    """Whether a directory, and no link to one, is at the path."""
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _lies_in(path: str, directories: Container[str]) -> bool:
