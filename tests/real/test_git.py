@@ -296,13 +296,13 @@ def test_reset_reads_the_rules_anew(with_git: bool, root: str, asked: list[Ignor
     assert one.ignored(["deep/a"]) == {"deep/a"}
 
 
-def test_one_git_answers_many_questions(repository: str, asked: list[Ignores]) -> None:
+def test_a_git_of_the_rules_and_one_of_the_index_answer_many_questions(repository: str, asked: list[Ignores]) -> None:
     ignore(repository, "*.log")
     one = ignores(repository, asked)
     paths = [f"{'directory/' * 20}{n}.{'log' if n % 2 else 'txt'}" for n in range(2000)]
     for _ in range(3):
         assert one.ignored(paths) == {path for path in paths if path.endswith(".log")}
-    assert len(one._talks) == 1
+    assert len(one._talks) == 2
 
 
 def test_a_helper_that_cannot_be_started() -> None:
