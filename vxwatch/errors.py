@@ -21,6 +21,13 @@ class UserError(Exception):
         self.exit_code = exit_code
 
 
+class GitError(UserError):
+    """Git, which was asked what it tracks, failed; it may do so for as long as it is at work."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__("git-failed", message, hint)
+
+
 class Problem(NamedTuple):
     """One fault in one config file.
 

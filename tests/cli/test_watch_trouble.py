@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.harness.ports import is_open
 from tests.harness.running import VX, Background
 from tests.harness.workspace import Workspace
 from tests.puppets.snapshot import snapshot
@@ -191,3 +192,28 @@ def test_out_of_watches(ws: Workspace) -> None:
         ws.write("src/new/deep/f", "1")
         site.built()
         assert vx.says("^note: .*max_user_watches.*polling")
+
+
+def test_a_git_that_fails_is_waited_for_and_servers_stay_up(ws: Workspace) -> None:
+    """Its index is damaged, or in the making, when somebody asks what it tracks."""
+    port = ws.port()
+    ws.write(".gitignore", "out\n")
+    ws.write("src/a", "0")
+    ws.task("build", "cat src/* > out", inputs=["src/**"], outputs=["out"])
+    ws.server("dev", f"exec {ws.serve('dev', port)}", ready_port=port)
+    ws.git("add", "-A")
+    vx = ws.watch("build", "dev")
+    ws.wait_open(port)
+    ws.wait(lambda: ws.holds("out", "0"), "it is built")
+    ws.settle()
+    shutil.copy(ws.file(".git/index"), f"{ws.path}.index")
+    ws.write(".git/index", "[[[ no index\n")
+    ws.write("src/a", "1")
+    vx.wait_says("^vx: git cannot list the files of ")
+    assert is_open(port)
+    os.replace(f"{ws.path}.index", ws.file(".git/index"))
+    ws.write("src/a", "2")
+    ws.wait(lambda: ws.holds("out", "2"), "it is built again")
+    assert is_open(port)
+    assert vx.stop() == 0
+    ws.nothing_left()

@@ -46,6 +46,8 @@ def test_a_cycle_counts_what_ran_and_names_what_changed() -> None:
     ]
     line = text.cycle(12, outcomes, 31, 0.048, ["src/app.ts"])
     assert line == "cycle 12: 1 ran, 1 failed, 1 skipped, 31 kept, 48 ms - src/app.ts"
+    back = Outcome("a#e", "restored")
+    assert text.cycle(2, [back], 1, 0.0, ()) == "cycle 2: 0 ran, 0 failed, 1 restored, 1 kept, 0 ms"
     assert text.cycle(1, [], 2, 0.0, ()) == "cycle 1: 0 ran, 0 failed, 2 kept, 0 ms"
 
 

@@ -1,5 +1,6 @@
 """The words for what happened: durations, outcomes, summaries. Pure; no colour, no bytes."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -83,9 +84,10 @@ def cycle(
     number: int, outcomes: "Sequence[Outcome]", kept: int, seconds: float, paths: Sequence[str]
 ) -> str:
     """The line that ends a cycle."""
-    ran = sum(1 for r in outcomes if r.status in ("ran", "ready"))
-    failed = sum(1 for r in outcomes if r.status == "failed")
-    skipped = sum(1 for r in outcomes if r.status == "skipped")
-    middle = f"{skipped} skipped, " if skipped else ""
-    line = f"cycle {number}: {ran} ran, {failed} failed, {middle}{kept} kept, {duration(seconds)}"
+    found = Counter("ran" if r.status == "ready" else r.status for r in outcomes)
+    some = "".join(f"{found[how]} {how}, " for how in ("restored", "skipped") if found[how])
+    line = (
+        f"cycle {number}: {found['ran']} ran, {found['failed']} failed, "
+        f"{some}{kept} kept, {duration(seconds)}"
+    )
     return f"{line} - {changed(paths)}" if paths else line

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vxwatch.cache.tracked import index_stamp
-from vxwatch.errors import ConfigError, UserError
+from vxwatch.errors import ConfigError, GitError, UserError
 from vxwatch.events import Refused, RunStarted, Watching
 from vxwatch.session.again import Again
 from vxwatch.session.configs import ConfigFiles
@@ -95,9 +95,21 @@ class Watch:
                 await self._renew_boxes()
             while True:
                 changed = await self._next()
-                await self._react(changed - self._rewritten(changed) | self._waiting)
-                if self._asked.is_set():
-                    await self._grant()
+                try:
+                    await self._react(changed - self._rewritten(changed) | self._waiting)
+                    if self._asked.is_set():
+                        await self._grant()
+                except* GitError as errors:
+                    self._wait_for_git(changed, errors)
+
+    def _wait_for_git(self, changed: frozenset[str], error: Exception) -> None:
+        """Git cannot say what it tracks: keep the changes; the next one loads all anew."""
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        assert isinstance(error, GitError)
+        self._moved = True
+        self._waiting |= changed
+        self._remarks.refuse(error)
 
     def request(self, *, anew: bool) -> None:
         """Run all that is selected again, as soon as nothing runs; `anew`: use nothing of the cache."""

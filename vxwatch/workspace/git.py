@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from vxwatch import globs
-from vxwatch.errors import UserError
+from vxwatch.errors import GitError
 from vxwatch.process.command import Begun, Captured, Conversation, ConversationError, capture
 from vxwatch.process.programs import resolve
 from vxwatch.workspace.gitignore import Rules
@@ -114,8 +114,7 @@ class Git:
         done = self._run(*_LIST, *options, *few)
         if done.code:
             said = done.err.decode(errors="replace").strip() or f"exit code {done.code}"
-            raise UserError(
-                "git-failed",
+            raise GitError(
                 f"git cannot list the files of {self.root}: {said}",
                 "run `git status` there, and mend what it says",
             )
