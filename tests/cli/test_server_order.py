@@ -64,10 +64,11 @@ def test_a_run_keeps_the_servers_that_the_requested_one_needs(chain: Workspace) 
 
 def test_a_watch_whose_helper_is_killed_ends_everything_and_says_so(chain: Workspace) -> None:
     vx = chain.watch("front")
-    chain.wait_open(chain.ports[1])
+    vx.wait_says("^cycle 1:")
     nursery = next(seen.pid for seen in chain.processes() if "nursery_main" in seen.line)
     os.kill(nursery, signal.SIGKILL)
     assert vx.ended() == 70
     assert "was killed" in vx.output
+    assert "ended by itself" not in vx.output
     assert "Traceback" not in vx.output
     chain.nothing_left()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -215,5 +216,24 @@ def test_a_git_that_fails_is_waited_for_and_servers_stay_up(ws: Workspace) -> No
     ws.write("src/a", "2")
     ws.wait(lambda: ws.holds("out", "2"), "it is built again")
     assert is_open(port)
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+@each_way
+def test_temp_files_of_vx_in_the_workspace_are_no_edits(ws: Workspace, polling: bool) -> None:
+    ws.environment = {**ws.environment, "TMPDIR": ws.file("tmp")}
+    ws.write("tmp/kept", "")
+    ws.task("build", 'echo run >> "$LOGS/build"')
+    if polling:
+        ws.environment["VX_WATCH_POLL"] = "1"
+    vx = ws.watch("build")
+    ws.wait_runs("build", 1)
+    ws.settle()
+    ws.write("a", "1")
+    ws.wait_runs("build", 2)
+    ws.settle()
+    causes = re.findall(r"^cycle \d+: [^-\n]*(?:- (.*))?$", vx.output, re.MULTILINE)
+    assert causes == ["", "a"]
     assert vx.stop() == 0
     ws.nothing_left()

@@ -127,7 +127,11 @@ class Ground:
         found = self._all(lambda path: os.path.isfile(path) and not os.path.islink(path))
         if found:
             return self.chance.choice(found)
-        self.ws.write(f"packages/{self.members()[0]}/src/a", self.text())
+        source = f"packages/{self.members()[0]}/src"
+        for path in (source, f"{source}/a"):
+            if os.path.islink(self.ws.file(path)) or path != source:
+                clear(self.ws.file(path))
+        self.ws.write(f"{source}/a", self.text())
         return self.file()
 
     def directory(self) -> str:

@@ -15,7 +15,7 @@ from vxwatch.durations import format_duration
 from vxwatch.errors import UserError
 from vxwatch.events import Outcome, TaskOutput, TaskStarted
 from vxwatch.process.nursery import OnOutput
-from vxwatch.process.tree import LaunchError
+from vxwatch.process.tree import LaunchError, NurseryLostError
 from vxwatch.session.execute import command_line
 from vxwatch.session.race import race
 from vxwatch.session.ready import ReadyLine
@@ -98,6 +98,8 @@ class Life:
             self.outcome = Outcome(
                 task.id, "failed", error.code, detail=error.message, hint=error.hint
             )
+        except NurseryLostError:
+            self.asked = True  # vx ends all, and says why
         except UserError as error:
             self.outcome = Outcome(task.id, "failed", detail=error.message, hint=error.hint)
         except Exception as fault:  # noqa: BLE001 - raised when everything has ended in its turn

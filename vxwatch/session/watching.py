@@ -150,9 +150,12 @@ class Watch:
 
     def _open_feed(self) -> ChangeFeed:
         session = self._session
+        # By its name nothing in it counts, should the temp directory be in the workspace.
+        scratch = os.path.join(session.nursery.directory, ".vx")
+        os.mkdir(scratch, 0o700)
         watcher = open_watcher(
             self._territory.scope(),
-            session.nursery.directory,
+            scratch,
             self._remarks.note,
             "poll" if session.options.poll else None,
         )
