@@ -128,9 +128,9 @@ class Ground:
         if found:
             return self.chance.choice(found)
         source = f"packages/{self.members()[0]}/src"
-        for path in (source, f"{source}/a"):
-            if os.path.islink(self.ws.file(path)) or path != source:
-                clear(self.ws.file(path))
+        if os.path.islink(self.ws.file(source)):
+            os.unlink(self.ws.file(source))
+        clear(self.ws.file(f"{source}/a"))
         self.ws.write(f"{source}/a", self.text())
         return self.file()
 
