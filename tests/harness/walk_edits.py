@@ -180,6 +180,12 @@ def clear(path: str) -> None:
         os.unlink(path)
 
 
+def make_room(path: str) -> None:
+    """Remove whatever is there; the directory is there then, also if a link to itself led to it."""
+    clear(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+
+
 def put(path: str, text: str) -> None:
     """Write in place."""
     with open(path, "w") as file:
@@ -191,7 +197,7 @@ def put(path: str, text: str) -> None:
 
 def write(ground: Ground) -> str:
     path = ground.place()
-    clear(path)
+    make_room(path)
     put(path, text := ground.text())
     return f"{ground.short(path)} {text!r}"
 
@@ -232,7 +238,7 @@ def remove(ground: Ground) -> str:
 def rename(ground: Ground) -> str:
     path, target = ground.file(), ground.place()
     if path != target and not target.startswith(f"{path}/"):
-        clear(target)
+        make_room(target)
         if os.path.exists(path):
             os.rename(path, target)
     return f"{ground.short(path)} -> {ground.short(target)}"
@@ -242,7 +248,7 @@ def move_tree(ground: Ground) -> str:
     path, target = ground.directory(), ground.place()
     if f"{target}/".startswith(f"{path}/") or f"{path}/".startswith(f"{target}/"):
         return "nothing"
-    clear(target)
+    make_room(target)
     os.rename(path, target)
     return f"{ground.short(path)} -> {ground.short(target)}"
 
@@ -258,7 +264,7 @@ def move_in(ground: Ground) -> str:
     if not away:
         return "nothing"
     target = ground.place()
-    clear(target)
+    make_room(target)
     os.rename(f"{ground.outside}/{ground.chance.choice(away)}", target)
     return ground.short(target)
 
@@ -281,14 +287,14 @@ def copy_tree(ground: Ground) -> str:
     path, target = ground.directory(), ground.place()
     if f"{target}/".startswith(f"{path}/") or f"{path}/".startswith(f"{target}/"):
         return "nothing"
-    clear(target)
+    make_room(target)
     shutil.copytree(path, target, symlinks=True)
     return f"{ground.short(path)} -> {ground.short(target)}"
 
 
 def link(ground: Ground) -> str:
     path = ground.place()
-    clear(path)
+    make_room(path)
     os.symlink(to := ground.chance.choice(["a", "deep", "../src", "nowhere", "/etc"]), path)
     return f"{ground.short(path)} -> {to}"
 
