@@ -73,11 +73,12 @@ class Walk:
         self._ground.file()  # makes one where none is left
         self._save_twice()
         before = len(self._cycles())
+        self._ground.dawdled = False
         for _ in range(3):
             self._edit(self._chance.choice(IDLE_EDITS))
         saved = self._save_twice()
         made = [line.partition(" - ")[2] for line in self._cycles()[before:]]
-        if made != saved:
+        if made != saved and not self._ground.dawdled:
             odd = {path for line in made for path in line.split(", ")} - {MARK}
             facts = "\n".join(self._facts(path) for path in sorted(odd))
             story = self._story("standing still")

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -20,13 +21,18 @@ MARK = "+save"
 """A file that only the task of the root takes; a cycle names it first."""
 
 
+_AT_ONCE = 0.008
+"""Seconds that a file may be there and count as never made, well below what changes wait to settle."""
+
+
 class Ground:
-    """The workspace of a walk, and chance."""
+    """The workspace of a walk, and chance; `dawdled`: a busy machine made an edit of what is none."""
 
     def __init__(self, ws: Workspace, chance: random.Random) -> None:
         self.ws = ws
         self.chance = chance
         self._number = 0
+        self.dawdled = False
         self.outside = f"{ws.path}.outside"
 
     def prepare(self) -> None:
@@ -423,8 +429,10 @@ def save_again(ground: Ground) -> str:
 
 def probe(ground: Ground) -> str:
     path = f"{os.path.dirname(ground.file())}/4913"
+    begun = time.monotonic()
     put(path, "")
     os.unlink(path)
+    ground.dawdled |= time.monotonic() - begun > _AT_ONCE
     return ground.short(path)
 
 
