@@ -296,7 +296,9 @@ def test_reset_reads_the_rules_anew(with_git: bool, root: str, asked: list[Ignor
     assert one.ignored(["deep/a"]) == {"deep/a"}
 
 
-def test_a_git_of_the_rules_and_one_of_the_index_answer_many_questions(repository: str, asked: list[Ignores]) -> None:
+def test_a_git_of_the_rules_and_one_of_the_index_answer_many_questions(
+    repository: str, asked: list[Ignores]
+) -> None:
     ignore(repository, "*.log")
     one = ignores(repository, asked)
     paths = [f"{'directory/' * 20}{n}.{'log' if n % 2 else 'txt'}" for n in range(2000)]

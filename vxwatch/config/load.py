@@ -140,14 +140,23 @@ def _line(known: Mapping[At, int], at: At) -> int:
 
 def content_of(path: str) -> bytes:
     """The bytes of a regular file; opening anything else could wait for ever. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # of a socket, or a device without a driver
+            raise
+        raise _irregular() from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+            raise _irregular()
         with open(descriptor, "rb", closefd=False) as stream:
             return stream.read()
     finally:
         os.close(descriptor)
+
+
+def _irregular() -> OSError:
+    return OSError(errno.EINVAL, "not a regular file")
 
 
 def _syntax(error: Exception, text: str) -> tuple[int, str]:

@@ -1,7 +1,8 @@
 """The files that decide what the workspace is, and whether one of them really changed.
 
 A hint that a path may have changed is held against the content last seen there. Files that do
-not exist yet count too: a member appears when its manifest does. Of a directory that counts, the
+not exist yet count too: a member appears when its manifest does. Nothing but regular files is
+opened; what cannot be read is told apart from what is not there. Of a directory that counts, the
 content is the names in it.
 """
 
@@ -10,7 +11,9 @@ from collections.abc import Collection, Iterable
 
 import xxhash
 
+from vxwatch.cache.content import is_gone
 from vxwatch.cache.stamps import Stamp, stamp_of
+from vxwatch.config.load import content_of
 from vxwatch.workspace.manifests import NAMES
 
 _CHANGED = 2  # of a stamp
@@ -139,10 +142,9 @@ class ConfigFiles:
         try:
             if os.path.isdir(full):
                 return "\0".join(sorted(os.listdir(full)))
-            with open(full, "rb") as file:
-                return xxhash.xxh3_128_hexdigest(file.read())
-        except OSError:
-            return None
+            return xxhash.xxh3_128_hexdigest(content_of(full))
+        except OSError as error:
+            return None if is_gone(error) else f"unreadable: {error.errno}"
 
 
 def _above(path: str) -> Iterable[str]:

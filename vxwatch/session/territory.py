@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vxwatch.globs import excluded
 from vxwatch.watch.scope import Scope
+from vxwatch.workspace.gitwaits import GitWaitsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +56,11 @@ class Territory:
         out = {path for path in paths if self._never(path)}
         index = self._index
         unsure = [p for p in paths if p not in out and not (index and index.holds(p))]
-        return out | self._ignores.ignored(unsure) if unsure else out
+        try:
+            return out | self._ignores.ignored(unsure) if unsure else out
+        except GitWaitsError:
+            # Whoever looks at the files meets it, too, and tells it. To be seen when it is mended.
+            return out
 
     def _never(self, path: str) -> bool:
         if excluded(path) or self._affected.closed(path):
