@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vxwatch.globs import excluded
 from vxwatch.watch.scope import Scope
 from vxwatch.workspace.gitwaits import GitWaitsError
+from vxwatch.workspace.trail import led_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,18 +36,19 @@ class Territory:
         self._index = index
 
     def scope(self, more: "Iterable[str]" = ()) -> Scope:
-        """What to watch, and the directories of `more` files."""
+        """What to watch, and the directories of `more` files, also of those that links lead to."""
         workspace = self._plan.workspace
         named = {task.rpartition("#")[0] for task in self._plan.graph.order}
         literals = self._affected.literals()
-        files: Iterable[str] = (*workspace.config_files, *literals, *more)
+        configs = {*workspace.config_files, *more}
+        directories = {*workspace.config_directories}
+        directories |= led_through(workspace.root, directories)
+        configs |= directories | led_through(workspace.root, configs)
         return Scope(
             root=workspace.root,
             trees=frozenset(workspace.projects[name].dir for name in named)
             | frozenset(self._affected.directories()),
-            directories=frozenset(
-                {"", *workspace.config_directories, *map(os.path.dirname, files)}
-            ),
+            directories=frozenset({"", *directories, *map(os.path.dirname, (*configs, *literals))}),
             parents=frozenset(workspace.member_parents),
             pruned=self.pruned,
         )
