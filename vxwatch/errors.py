@@ -22,10 +22,7 @@ class UserError(Exception):
 
 
 class GitError(UserError):
-    """Git, which was asked what it tracks, failed; it may do so for as long as it is at work."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__("git-failed", message, hint)
+    """Git cannot say what it tracks or ignores; it may do so later."""
 
 
 class Problem(NamedTuple):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.harness.waiting import patience, wait_for
+from vxwatch.process import command
 from vxwatch.process.command import NOT_FOUND, Begun, Conversation, ConversationError, capture
 
 
@@ -84,3 +85,31 @@ def test_closing_ends_a_helper_that_does_not_listen() -> None:
     talk.close()
     talk.close()
     assert time.monotonic() - begun < patience(2)
+
+
+class _EnoughError(Exception):
+    pass
+
+
+def _give_up() -> None:
+    raise _EnoughError
+
+
+def test_a_doubt_ends_the_wait_for_a_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PATIENCE", 0.01)
+    with (
+        contextlib.closing(Begun(("sleep", "1000"), cwd="/")) as begun,
+        pytest.raises(_EnoughError),
+    ):
+        begun.end(_give_up)
+    talk = Conversation(("sleep", "1000"), cwd="/")
+    with contextlib.closing(talk), pytest.raises(_EnoughError):
+        talk.ask(b"a\n", bool, _give_up)
+
+
+def test_a_helper_that_was_doubted_in_vain_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PATIENCE", 0.01)
+    doubts: list[None] = []
+    with contextlib.closing(Begun(("sh", "-c", "sleep 0.1; echo done"), cwd="/")) as begun:
+        assert begun.end(lambda: doubts.append(None)).out == b"done\n"
+    assert doubts

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from vxwatch.cache.content import is_of
+from vxwatch.config.load import content_of
 from vxwatch.model import Project, Workspace
 from vxwatch.workspace.home import replace
 
@@ -78,15 +79,13 @@ class LockParts:
             manifest = os.path.join(self._workspace.root, place, "package.json")
             if not os.path.lexists(manifest):
                 return {}
-            with open(manifest, "rb") as file:
-                found = json.load(file)
+            found = json.loads(content_of(manifest))
             return found if isinstance(found, dict) else {}
 
         # The root may be no project, or have given way to one of its name.
         places = {"", *(project.dir for project in self._workspace.projects.values())}
         try:
-            with open(f"{self._workspace.root}/{path}", "rb") as file:
-                content = file.read()
+            content = content_of(f"{self._workspace.root}/{path}")
             if not is_of(whole, content):
                 return None, asked
             return read_lock(path, content.decode(), wanted, places), asked

@@ -51,13 +51,15 @@ class Document(NamedTuple):
 class Reader:
     """Reads the files of one workspace, and collects what is wrong with them.
 
-    `files` lists all that exist and were read, relative to the root, in order. Equal texts are
+    `files` lists all that exist and were read, relative to the root, in order; `dangling` those
+    that are links to nothing, which count as missing. Equal texts are
     parsed once: packages of one workspace often share their config word for word.
     """
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.files: list[str] = []
+        self.dangling: list[str] = []
         self.problems: list[Problem] = []
         self._parsed: dict[str, dict[str, Any]] = {}
         self._sound: dict[tuple[str, object], Any] = {}
@@ -67,6 +69,8 @@ class Reader:
         try:
             content = content_of(f"{self.root}/{file}")
         except (FileNotFoundError, NotADirectoryError):
+            if os.path.islink(f"{self.root}/{file}"):
+                self.dangling.append(file)
             return None
         except OSError as error:
             self.files.append(file)
@@ -140,14 +144,23 @@ def _line(known: Mapping[At, int], at: At) -> int:
 
 def content_of(path: str) -> bytes:
     """The bytes of a regular file; opening anything else could wait for ever. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # of a socket, or a device without a driver
+            raise
+        raise _irregular() from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+            raise _irregular()
         with open(descriptor, "rb", closefd=False) as stream:
             return stream.read()
     finally:
         os.close(descriptor)
+
+
+def _irregular() -> OSError:
+    return OSError(errno.EINVAL, "not a regular file")
 
 
 def _syntax(error: Exception, text: str) -> tuple[int, str]:

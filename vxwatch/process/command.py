@@ -6,6 +6,7 @@ ends when its input does, so that it cannot outlive vx.
 """
 
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,11 @@ NOT_FOUND = 127
 """The exit code that stands for a program, or a directory, that is not there."""
 
 _CHUNK = 65536
+_PATIENCE = 2.0
+"""Seconds after which somebody looks why a helper takes so long; from then on ever more."""
+
+Doubt = Callable[[], None]
+"""Looks why a helper takes so long. What it raises is the end of waiting."""
 
 
 class Captured(NamedTuple):
@@ -89,10 +95,16 @@ class Begun:
         """Whether it has ended, or never began."""
         return self._helper is None or self._helper.poll() is not None
 
-    def end(self) -> Captured:
+    def end(self, doubt: Doubt | None = None) -> Captured:
         """Wait for its end; how it ended. Once."""
         if self._helper is None:
             return Captured(NOT_FOUND, b"", self._trouble)
+        if doubt is not None and not self.is_done():
+            handle = os.pidfd_open(self._helper.pid)
+            try:
+                _wait(handle, doubt)
+            finally:
+                os.close(handle)
         code = self._helper.wait()
         return Captured(code, *map(_written, self._out))
 
@@ -103,6 +115,16 @@ class Begun:
             self._helper.wait()
         while self._out:
             os.close(self._out.pop())
+
+
+def _wait(handle: int, doubt: Doubt) -> None:
+    """Wait until there is something to read, or an end."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    patience = _PATIENCE
+    while not poll.poll(patience * 1000):
+        doubt()
+        patience *= 2
 
 
 def _written(file: int) -> bytes:
@@ -124,21 +146,27 @@ class Conversation:
     def __init__(
         self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None = None
     ) -> None:
+        self.directory = cwd
         self._argv = argv
-        self._cwd = cwd
         self._env = env
         self._helper: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: bytes, whole: Callable[[bytes], bool]) -> bytes:
+    def ask(
+        self, request: bytes, whole: Callable[[bytes], bool], doubt: Doubt | None = None
+    ) -> bytes:
         """Send a request and read until `whole` says that the answer is.
 
-        Raises `ConversationError`; the next request then starts the helper anew.
+        Raises `ConversationError`, or what `doubt` does; the next request then starts the helper
+        anew.
         """
         try:
-            return self._ask(self._start(), request, whole)
+            return self._ask(self._start(), request, whole, doubt)
         except OSError as error:
             self.close()
             raise ConversationError(str(error)) from error
+        except BaseException:
+            self.close()  # its answer would be taken for that to the next request
+            raise
 
     def close(self) -> None:
         """End the helper and wait for its end."""
@@ -154,7 +182,7 @@ class Conversation:
         if self._helper is None:
             self._helper = subprocess.Popen(
                 self._argv,
-                cwd=self._cwd,
+                cwd=self.directory,
                 env=self._env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -165,7 +193,11 @@ class Conversation:
         return self._helper
 
     def _ask(
-        self, helper: subprocess.Popen[bytes], request: bytes, whole: Callable[[bytes], bool]
+        self,
+        helper: subprocess.Popen[bytes],
+        request: bytes,
+        whole: Callable[[bytes], bool],
+        doubt: Doubt | None,
     ) -> bytes:
         assert helper.stdin is not None
         assert helper.stdout is not None
@@ -174,6 +206,8 @@ class Conversation:
             rest = rest[helper.stdin.write(rest) :]
         answer = b""
         while not whole(answer):
+            if doubt is not None:
+                _wait(helper.stdout.fileno(), doubt)
             part = helper.stdout.read(_CHUNK)
             if not part:
                 raise BrokenPipeError(f"{self._argv[0]} ended before its answer was whole")

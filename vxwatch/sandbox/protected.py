@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from vxwatch.config.load import content_of
 from vxwatch.sandbox.paths import inside, inside_any
 from vxwatch.sandbox.places import follow, lies, listing
 from vxwatch.workspace.manifests import NAMES
@@ -144,8 +145,7 @@ class _Guard:
 def _modules(project: str) -> Iterator[str]:
     """The `.git` of each submodule: a file that says which repository to obey."""
     try:
-        with open(f"{project}/.gitmodules", encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().splitlines()
+        lines = os.fsdecode(content_of(f"{project}/.gitmodules")).splitlines()
     except OSError:
         return
     for line in lines:
@@ -185,8 +185,7 @@ def _is_module(directory: str, pointer: str) -> bool:
 def _line(path: str, start: str, base: str) -> str | None:
     """The path that is the only line of a file, made real."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(4096)
+        text = os.fsdecode(content_of(path))
     except OSError:
         return None
     if not text.startswith(start) or not (name := text[len(start) :].rstrip("\n")):

@@ -1,8 +1,9 @@
 """The files that decide what the workspace is, and whether one of them really changed.
 
 A hint that a path may have changed is held against the content last seen there. Files that do
-not exist yet count too: a member appears when its manifest does. Of a directory that counts, the
-content is the names in it.
+not exist yet count too: a member appears when its manifest does. Nothing but regular files is
+opened; what cannot be read is told apart from what is not there. Of a directory that counts, the
+content is the names in it. Where links lead to a file, each of them counts, and what they end at.
 """
 
 import os
@@ -10,8 +11,11 @@ from collections.abc import Collection, Iterable
 
 import xxhash
 
+from vxwatch.cache.content import is_gone
 from vxwatch.cache.stamps import Stamp, stamp_of
+from vxwatch.config.load import content_of
 from vxwatch.workspace.manifests import NAMES
+from vxwatch.workspace.trail import led_through, trail
 
 _CHANGED = 2  # of a stamp
 _SLACK = 20_000_000
@@ -31,7 +35,7 @@ class ConfigFiles:
         self._directories: set[str] = set()
         self._uncounted: set[str] = set()
         self._told: dict[str, int | None] = {}
-        self._know(files)
+        self._know(self._whole(files))
 
     def replace(self, files: Iterable[str], since: int) -> frozenset[str]:
         """The workspace was loaded from these files; what is known of others stays.
@@ -41,7 +45,7 @@ class ConfigFiles:
         was known of them. Also one that did not count, and did not the last time, and is there: git
         may have taken it away, and brought it back just as it was.
         """
-        files = frozenset(files)
+        files = self._whole(files)
         moved = {path for path in files if path in self._seen and self._rewritten(path, since)}
         before = self._uncounted
         others = self._seen.keys() - files
@@ -50,6 +54,11 @@ class ConfigFiles:
         self._seen.update(dict.fromkeys(others - self._uncounted))
         moved |= {path for path in self._know(files) if self._newer(path, since)}
         return frozenset(moved | (self._uncounted - before))
+
+    def _whole(self, files: Iterable[str]) -> frozenset[str]:
+        """The files, and all by which links lead to them."""
+        files = frozenset(files)
+        return files | led_through(self._root, files)
 
     def _know(self, files: Iterable[str]) -> list[str]:
         """Remember what these hold; gives those that were not known."""
@@ -90,7 +99,7 @@ class ConfigFiles:
         Whoever read them found a fault in them, and may have been the last to see it: they may lie where
         nobody watched. Each state of a file is told once.
         """
-        files = tuple(files)
+        files = self._whole(files)
         self._know(files)
         late = [path for path in files if self._moved(path) or self._newer(path, since)]
         untold = [path for path in late if self._told.get(path, 0) != self._changed_at(path)]
@@ -112,8 +121,15 @@ class ConfigFiles:
         return rewritten
 
     def _changed_at(self, path: str) -> int | None:
+        full = os.path.join(self._root, path)
         stamp = self._stamp(path)
-        return stamp and stamp[_CHANGED]
+        if not os.path.islink(full):
+            return stamp and stamp[_CHANGED]
+        try:
+            itself = os.lstat(full).st_ctime_ns
+        except OSError:
+            return None
+        return max(itself, stamp[_CHANGED]) if stamp else itself
 
     def _stamp(self, path: str) -> Stamp | None:
         try:
@@ -136,13 +152,15 @@ class ConfigFiles:
 
     def _digest(self, path: str) -> str | None:
         full = os.path.join(self._root, path)
+        if os.path.islink(full):
+            # What it ends at is looked at by itself: this is where that is.
+            return "\0".join(trail(full))
         try:
             if os.path.isdir(full):
                 return "\0".join(sorted(os.listdir(full)))
-            with open(full, "rb") as file:
-                return xxhash.xxh3_128_hexdigest(file.read())
-        except OSError:
-            return None
+            return xxhash.xxh3_128_hexdigest(content_of(full))
+        except OSError as error:
+            return None if is_gone(error) else f"unreadable: {error.errno}"
 
 
 def _above(path: str) -> Iterable[str]:

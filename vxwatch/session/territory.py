@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from vxwatch.globs import excluded
 from vxwatch.watch.scope import Scope
+from vxwatch.workspace.gitwaits import GitWaitsError
+from vxwatch.workspace.trail import led_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,18 +36,19 @@ class Territory:
         self._index = index
 
     def scope(self, more: "Iterable[str]" = ()) -> Scope:
-        """What to watch, and the directories of `more` files."""
+        """What to watch, and the directories of `more` files, also of those that links lead to."""
         workspace = self._plan.workspace
         named = {task.rpartition("#")[0] for task in self._plan.graph.order}
         literals = self._affected.literals()
-        files: Iterable[str] = (*workspace.config_files, *literals, *more)
+        configs = {*workspace.config_files, *more}
+        directories = {*workspace.config_directories}
+        directories |= led_through(workspace.root, directories)
+        configs |= directories | led_through(workspace.root, configs)
         return Scope(
             root=workspace.root,
             trees=frozenset(workspace.projects[name].dir for name in named)
             | frozenset(self._affected.directories()),
-            directories=frozenset(
-                {"", *workspace.config_directories, *map(os.path.dirname, files)}
-            ),
+            directories=frozenset({"", *directories, *map(os.path.dirname, (*configs, *literals))}),
             parents=frozenset(workspace.member_parents),
             pruned=self.pruned,
         )
@@ -55,7 +58,11 @@ class Territory:
         out = {path for path in paths if self._never(path)}
         index = self._index
         unsure = [p for p in paths if p not in out and not (index and index.holds(p))]
-        return out | self._ignores.ignored(unsure) if unsure else out
+        try:
+            return out | self._ignores.ignored(unsure) if unsure else out
+        except GitWaitsError:
+            # Whoever looks at the files meets it, too, and tells it. To be seen when it is mended.
+            return out
 
     def _never(self, path: str) -> bool:
         if excluded(path) or self._affected.closed(path):

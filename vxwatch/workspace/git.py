@@ -8,13 +8,15 @@ it are read instead. What never counts (`globs.excluded`) is left out in either 
 
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from vxwatch import globs
 from vxwatch.errors import GitError
-from vxwatch.process.command import Begun, Captured, Conversation, ConversationError, capture
+from vxwatch.process.command import Begun, Captured, Conversation, ConversationError
 from vxwatch.process.programs import resolve
 from vxwatch.workspace.gitignore import Rules
+from vxwatch.workspace.gitwaits import GitWaitsError, check_all_rules, check_rules
 
 SAFE = (
     "--no-optional-locks",
@@ -115,6 +117,7 @@ class Git:
         if done.code:
             said = done.err.decode(errors="replace").strip() or f"exit code {done.code}"
             raise GitError(
+                "git-failed",
                 f"git cannot list the files of {self.root}: {said}",
                 "run `git status` there, and mend what it says",
             )
@@ -145,8 +148,8 @@ class Git:
         argv = (git_program(self._workspace), *words)
         listing, self._listing = self._listing, None
         if listing is not None and listing.argv == argv:
-            return listing.end()
-        return capture(argv, cwd=self.root, env=environment(os.environ))
+            return listing.end(lambda: check_all_rules(self.root))
+        return _run(argv, self.root, lambda: check_all_rules(self.root))
 
 
 def begin_listing(root: str) -> Listing:
@@ -163,9 +166,22 @@ class Ignores:
         self._rules: Rules | None = None
         self._talks: dict[tuple[str, Words], Conversation] = {}
         self._present: bool | None = None
+        self._waits: GitWaitsError | None = None
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that are ignored or never count; a tracked file is not ignored."""
+        """Those of the paths that are ignored or never count; a tracked file is not ignored.
+
+        Raises `GitError` where git cannot tell.
+        """
+        if self._waits is not None and self._waits.lasts:
+            raise self._waits  # at once: whoever asks may be holding up all else
+        try:
+            return self._ignored(paths)
+        except GitWaitsError as error:
+            self._waits = error
+            raise
+
+    def _ignored(self, paths: Sequence[str]) -> set[str]:
         found = {path for path in paths if globs.excluded(path)}
         asked = [path for path in paths if path and path not in found]
         if self._present is None:
@@ -227,12 +243,16 @@ class Ignores:
         talk = self._talks.get((repository, question))
         if talk is None:
             argv = (git_program(self._root), *question)
-            directory = f"{self._root}/{repository}"
+            directory = f"{self._root}/{repository}".rstrip("/")
             talk = Conversation(argv, cwd=directory, env=environment(os.environ))
             self._talks[repository, question] = talk
         request = b"".join(os.fsencode(path) + b"\0" for path in paths)
         wanted = _FIELDS * len(paths)
-        answer = talk.ask(request, lambda sofar: sofar.count(b"\0") >= wanted)
+        answer = talk.ask(
+            request,
+            lambda sofar: sofar.count(b"\0") >= wanted,
+            lambda: check_rules(talk.directory, paths),
+        )
         fields = answer.split(b"\0")
         patterns = fields[2:wanted:_FIELDS]
         return [
@@ -288,7 +308,13 @@ def _answers(root: str, workspace: str) -> bool:
     if top == root:
         return True
     question = (program, *SAFE, "check-ignore", "-q", root)
-    return capture(question, cwd=top, env=environment(os.environ)).code == _NOT_IGNORED
+    done = _run(question, top, lambda: check_rules(root, ()))
+    return done.code == _NOT_IGNORED
+
+
+def _run(argv: Sequence[str], directory: str, doubt: Callable[[], None]) -> Captured:
+    with closing(Begun(argv, cwd=directory, env=environment(os.environ))) as begun:
+        return begun.end(doubt)
 
 
 def git_program(workspace: str) -> str:

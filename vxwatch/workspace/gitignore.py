@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vxwatch import globs
+from vxwatch.config.load import content_of
 
 _FILE = ".gitignore"
 _UNFINISHED = r"(?<!\\)(?:\\\\)*\\$"
@@ -78,8 +79,8 @@ class Rules:
         if directory not in self._specs:
             prefix = f"{directory}/" if directory else ""
             try:
-                with open(f"{self._root}/{prefix}{_FILE}", "rb") as stream:
-                    lines = os.fsdecode(stream.read()).removeprefix("\ufeff").split("\n")
+                content = content_of(f"{self._root}/{prefix}{_FILE}")
+                lines = os.fsdecode(content).removeprefix("\ufeff").split("\n")
             except OSError:
                 lines = []
             rules = (_rule(line.removesuffix("\r")) for line in reversed(lines))

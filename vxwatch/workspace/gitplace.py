@@ -2,6 +2,8 @@
 
 import os
 
+from vxwatch.config.load import content_of
+
 
 def git_directory(directory: str) -> str | None:
     """The git directory of the repository or worktree around an absolute directory."""
@@ -29,7 +31,6 @@ def common_directory(directory: str) -> str | None:
 
 def _first_line(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline().rstrip("\n")
+        return os.fsdecode(content_of(path)).partition("\n")[0].removesuffix("\r")
     except OSError:
         return None

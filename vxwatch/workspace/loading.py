@@ -68,7 +68,7 @@ def assemble(evaluation: Evaluation) -> Workspace:
         root=root,
         projects=projects,
         root_project=next((p.name for p in projects.values() if not p.dir), None),
-        config_files=tuple(reader.files),
+        config_files=tuple(dict.fromkeys((*reader.files, *reader.dangling))),
         config_directories=tuple(evaluation.directories),
         config_names=tuple(evaluation.names),
         member_parents=members.parents,

@@ -1,7 +1,7 @@
 """What a path goes through: while none of it moves, it leads to the same file in the same state."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _MOST_LINKS = 40  # path_resolution(7)
 
@@ -33,6 +33,24 @@ def trail(path: str) -> Iterator[str]:
             place = "" if target.startswith("/") else place
             ahead += target.split("/")[::-1]
     yield place or "/"
+
+
+def led_through(root: str, paths: Iterable[str]) -> set[str]:
+    """What those of the paths go through that a link is on the way of: each link, and the end.
+
+    `root` is absolute and real, the paths are relative to it, or absolute; so is what it gives.
+    """
+    straight: dict[str, bool] = {}
+    steps: set[str] = set()
+    for path in paths:
+        full = os.path.normpath(os.path.join(root, path))
+        above = os.path.dirname(full)
+        if above not in straight:
+            straight[above] = os.path.realpath(above) == above
+        if os.path.islink(full) or not straight[above]:
+            steps.update(trail(full))
+    inside = root.rstrip("/") + "/"
+    return {"" if step == root else step.removeprefix(inside) for step in steps}
 
 
 def _target(path: str) -> str | None:
