@@ -17,10 +17,10 @@ import pytest
 
 from tests.harness.waiting import patience
 from tests.harness.watching import ENGINES, scratch, write
-from vxwatch.watch import loop
+from vxwatch.watch import judge, loop
 from vxwatch.watch.engines import Engine, open_watcher
 from vxwatch.watch.gitlock import GitLock, git_directory
-from vxwatch.watch.judge import FREE, LoopGuard
+from vxwatch.watch.judge import FREE
 from vxwatch.watch.loop import ChangeFeed
 from vxwatch.watch.scope import Scope
 from vxwatch.watch.watcher import Batch
@@ -461,7 +461,7 @@ def test_outside_of_git_there_is_no_lock() -> None:
 def test_a_loop_is_slowed_down_and_named(
     root: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "LoopGuard", lambda: LoopGuard(pause=0.1))
+    monkeypatch.setattr(judge, "PAUSE", 0.1)
 
     async def test() -> None:
         async with feeding(root, engine) as feed:
@@ -485,7 +485,8 @@ def test_a_loop_is_slowed_down_and_named(
 def test_what_is_held_back_is_given_with_the_next_edit(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "LoopGuard", lambda: LoopGuard(free=0, pause=1000.0))
+    monkeypatch.setattr(judge, "FREE", 0)
+    monkeypatch.setattr(judge, "PAUSE", 1000.0)
 
     async def test() -> None:
         async with feeding(root) as feed:

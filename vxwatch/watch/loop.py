@@ -15,7 +15,7 @@ from typing import Self
 
 from vxwatch.watch.debounce import QUIET, Debounce
 from vxwatch.watch.gitlock import GitLock
-from vxwatch.watch.judge import LoopGuard, Verdict
+from vxwatch.watch.judge import SOON, LoopGuard, Origin, Verdict
 from vxwatch.watch.scope import Scope
 from vxwatch.watch.watcher import Batch, Watcher
 
@@ -55,13 +55,13 @@ class ChangeFeed:
         self._lock = GitLock(root)
         self._guard = LoopGuard()
         self._debounce = Debounce(quiet)
-        self._paths: dict[str, bool] = {}
-        self._trees: dict[str, bool] = {}
+        self._paths: dict[str, Origin] = {}
+        self._trees: dict[str, Origin] = {}
         self._found: set[str] = set()
         self._seen: frozenset[str] = frozenset()
         self._written: set[str] = set()
         self.shifted: set[str] = set()
-        self._found_foreign = False
+        self._found_origin = Origin.OWN
         self._running = 0
         self._ended = float("-inf")
         self._ended_at = 0
@@ -99,7 +99,7 @@ class ChangeFeed:
         """
         self._doubt(changed)
         self._found.update(changed)
-        self._paths = dict.fromkeys(changed, False) | self._paths
+        self._paths = dict.fromkeys(changed, Origin.OWN) | self._paths
         self._debounce.event(asyncio.get_running_loop().time())
         self._woken.set()
 
@@ -180,24 +180,28 @@ class ChangeFeed:
             self.shifted |= batch.shifted
         for kept, told in ((self._paths, batch.paths), (self._trees, batch.rescan)):
             for path in told:
-                kept[path] = kept.get(path, False) or self._foreign(path, now)
+                kept[path] = max(kept.get(path, Origin.OWN), self._origin(path, now))
 
-    def _foreign(self, path: str, now: float) -> bool:
-        """Whether a change that is told now was made while no task ran.
+    def _origin(self, path: str, now: float) -> Origin:
+        """When a change that is told now was made.
 
         Told soon after a cycle it may be the work of the cycle; then the time of the file's
         last change decides, which no program can set. A time that is still to come is another
         machine's clock, and tells nothing.
         """
+        ago = now - self._ended
+        lag = self._watcher.lag
         if self._running:
-            return False
-        if now > self._ended + self._watcher.lag:
-            return True
+            return Origin.OWN
+        if ago > lag + SOON:
+            return Origin.FOREIGN
         try:
             made = os.lstat(os.path.join(self._root, path)).st_ctime_ns
         except OSError:
-            return False
-        return self._ended_at < made <= time.time_ns()
+            return Origin.ECHO if ago > lag else Origin.OWN
+        if self._ended_at < made <= time.time_ns():
+            return Origin.ECHO if made <= self._ended_at + SOON * 1e9 else Origin.FOREIGN
+        return Origin.ECHO if ago > lag else Origin.OWN
 
     def _due(self) -> float | None:
         """When there is something to judge, as far as that is known."""
@@ -247,24 +251,24 @@ class ChangeFeed:
         self._paths, self._trees = {}, {}
         self._debounce.clear()
         changed = set(self._refresh(paths) if paths else ())
-        foreign = any(paths.get(path, True) for path in changed)
+        origins = [paths.get(path, Origin.FOREIGN) for path in changed]
         for tree in _outermost(trees):
             found = self._rescan(tree)
-            foreign |= trees[tree] and bool(found)
+            origins += [trees[tree]] if found else []
             changed |= found
         self._doubt(changed)
         self._found |= changed
-        self._found_foreign |= foreign
+        self._found_origin = max(self._found_origin, *origins, Origin.OWN)
         return frozenset(changed)
 
     def _judge(self) -> frozenset[str]:
         """Look at what was collected, and give what to react to now."""
         self._look()
         self._seen = frozenset()
-        found, foreign = frozenset(self._found), self._found_foreign
-        self._found, self._found_foreign = set(), False
+        found, origin = frozenset(self._found), self._found_origin
+        self._found, self._found_origin = set(), Origin.OWN
         now = asyncio.get_running_loop().time()
-        verdict = self._guard.sift(found, foreign, now)
+        verdict = self._guard.sift(found, origin, now)
         self._name(verdict)
         return verdict.react | self._guard.release(now)
 

@@ -1,0 +1,92 @@
+"""What answers to each cycle, be it a server or vx's own output in a file, does not keep vx busy."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.harness.running import VX
+from tests.harness.waiting import wait_for
+from tests.harness.workspace import Workspace
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+_NOTED = "changed in every cycle it caused"
+_FOLLOWS = """
+import os, time
+print("up", flush=True)
+last = None
+while True:
+    seen = os.stat("out").st_mtime_ns if os.path.exists("out") else None
+    if seen != last:
+        last = seen
+        time.sleep(0.02)
+        with open("seen", "w") as file:
+            file.write(str(seen))
+    time.sleep(0.005)
+"""
+
+
+def _log(ws: Workspace) -> str:
+    return ws.read("vx.log") if os.path.exists(ws.file("vx.log")) else ""
+
+
+def _cycles(text: str) -> list[str]:
+    return re.findall("^cycle .*$", text, re.MULTILINE)
+
+
+def test_a_server_that_writes_after_each_cycle_waits_longer_and_longer(ws: Workspace) -> None:
+    ws.write("follow.py", _FOLLOWS)
+    ws.write(".gitignore", "out\n")
+    ws.write("a", "1")
+    ws.task("build", "cat a > out; date +%N >> out", outputs=["out"])
+    ws.server("dev", f"exec {sys.executable} follow.py", ready_line="up")
+    vx = ws.watch("build", "dev")
+    vx.wait_says(_NOTED, 90)
+    # The pauses are of 2, 4, 8 ... seconds by now, whatever else changes.
+    before, begun = len(_cycles(vx.output)), time.monotonic()
+    ws.write("b", "1")
+    vx.wait_says("^cycle .* b$", 5)
+    wait_for(lambda: time.monotonic() > begun + 4, "some seconds")
+    assert len(_cycles(vx.output)) <= before + 5
+    assert vx.stop() == 0
+    ws.nothing_left()
+
+
+def test_output_that_is_kept_in_the_project_does_not_keep_vx_busy(ws: Workspace) -> None:
+    ws.task("build", "true")
+    with subprocess.Popen(
+        ["sh", "-c", '"$0" watch build | tee vx.log', VX],
+        cwd=ws.path,
+        env=ws.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as shell:
+        try:
+            wait_for(lambda: _NOTED in _log(ws), "the note", 60)
+            before, begun = len(_cycles(_log(ws))), time.monotonic()
+            wait_for(lambda: time.monotonic() > begun + 4, "some seconds")
+            assert len(_cycles(_log(ws))) <= before + 5
+        finally:
+            os.killpg(shell.pid, signal.SIGTERM)
+    ws.nothing_left()
+
+
+def test_who_saves_one_file_again_and_again_waits_for_nothing(ws: Workspace) -> None:
+    ws.write("src/a", "")
+    ws.task("build", 'cat src/a >> "$LOGS/build"; echo >> "$LOGS/build"', inputs=["src/**"])
+    vx = ws.watch("build")
+    ws.wait_runs("build", 1)
+    for number in range(1, 41):
+        ws.write("src/a", str(number))
+        time.sleep(0.3)  # as somebody types, whether or not it was built
+    ws.wait(lambda: "40" in ws.lines("build"), "the last edit is built")
+    assert len(ws.lines("build")) > 35
+    assert _NOTED not in vx.output
+    assert vx.stop() == 0
+    ws.nothing_left()
