@@ -23,17 +23,21 @@ def read(path: str) -> str:
         return file.read()
 
 
+_ERRORS = ("UserError", "GitError")  # those that are told their slug where they are made
+
+
 def slugs() -> Iterator[str]:
     """The first argument of every UserError that the package makes, subclasses included."""
     for path in glob.glob("vxwatch/**/*.py", root_dir=ROOT, recursive=True):
         for node in ast.walk(ast.parse(read(path))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UserError":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ERRORS:
                 if getattr(node.args[0], "attr", "") == "slug":
                     continue  # a copy of one that was made elsewhere
                 assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}: a literal"
                 yield str(node.args[0].value)
             elif isinstance(node, ast.ClassDef) and any(
-                getattr(base, "id", "") == "UserError" for base in node.bases
+                getattr(base, "id", "") in _ERRORS and node.name not in _ERRORS
+                for base in node.bases
             ):
                 yield _slug_of(node)
 
