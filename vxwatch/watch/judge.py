@@ -24,8 +24,10 @@ PAUSE = 1.0
 """Seconds of the first pause. It is silent: whoever saves often while a long task runs looks
 like a loop until the pause, in which the next save is clearly theirs."""
 
-ECHOES = 30
+ECHOES = 100
 """Deliveries in a row, each soon after a cycle or in it, that may hold a path."""
+ECHO_DOUBLINGS = 2
+"""Few: a program that waits for each cycle and saves once more looks the same, and means it."""
 SOON = 1.0
 """Seconds after the end of a cycle in which a change may be an echo of it."""
 
@@ -54,8 +56,8 @@ class LoopGuard:
     """Decides when a set of changed paths is reacted to; times are of any one clock."""
 
     def __init__(self) -> None:
-        self._own = Row(FREE, whole=True)
-        self._echoes = Row(ECHOES, whole=False)
+        self._own = Row(FREE, DOUBLINGS, whole=True)
+        self._echoes = Row(ECHOES, ECHO_DOUBLINGS, whole=False)
 
     def sift(self, changed: frozenset[str], origin: Origin, now: float) -> Verdict:
         """Judge one settled set, which is of the latest origin of its paths."""
@@ -78,11 +80,12 @@ class LoopGuard:
 class Row:
     """Deliveries in a row of one kind; what comes back in more than `free` of them is held.
 
-    `whole`: and all that came along with it.
+    `whole`: and all that came along with it. Pauses get longer `doublings` times.
     """
 
-    def __init__(self, free: int, *, whole: bool) -> None:
+    def __init__(self, free: int, doublings: int, *, whole: bool) -> None:
         self._free = free
+        self._doublings = doublings
         self._whole = whole
         self._forget()
         self._held: frozenset[str] = frozenset()
@@ -141,7 +144,7 @@ class Row:
         self._times = {path: number for path, number in times.items() if path not in changed}
 
     def _hold(self, changed: frozenset[str], blamed: frozenset[str], now: float) -> Verdict:
-        pause = PAUSE * 2.0 ** min(self._turn, DOUBLINGS)
+        pause = PAUSE * 2.0 ** min(self._turn, self._doublings)
         self._until = now + pause
         self._held |= changed
         self._blamed |= blamed
