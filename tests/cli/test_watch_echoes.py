@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -34,6 +35,10 @@ while True:
 
 def _log(ws: Workspace) -> str:
     return ws.read("vx.log") if os.path.exists(ws.file("vx.log")) else ""
+
+
+def _says(ws: Workspace, line: re.Pattern[str]) -> bool:
+    return line.search(_log(ws)) is not None
 
 
 def _cycles(text: str) -> list[str]:
@@ -78,6 +83,26 @@ def test_output_that_is_kept_in_the_project_does_not_keep_vx_busy(ws: Workspace)
             wait_for(lambda: _rests(lambda: _log(ws)), "few cycles", 60)
         finally:
             os.killpg(shell.pid, signal.SIGTERM)
+    ws.nothing_left()
+
+
+@pytest.mark.parametrize("inputs", [None, ["**"]])
+def test_the_file_it_writes_its_output_to_is_no_edit(
+    ws: Workspace, inputs: list[str] | None
+) -> None:
+    ws.write("a", "0")
+    ws.write("vx.log", "")
+    ws.task("build", "cat a", inputs=inputs, outputs=None if inputs is None else [])
+    vx = ws.start_command("sh", "-c", 'exec "$0" watch build > vx.log 2>&1', VX)
+    for number in range(1, 5):
+        cause = " - a" if number > 1 else ""
+        line = re.compile(rf"^cycle {number}: 1 ran, [^-\n]*{cause}$", re.MULTILINE)
+        ws.wait(partial(_says, ws, line), f"cycle {number}")
+        ws.settle()
+        ws.write("a", str(number))
+    ws.settle()
+    assert vx.stop() == 0
+    assert len(_cycles(_log(ws))) == 5
     ws.nothing_left()
 
 

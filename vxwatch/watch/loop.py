@@ -16,6 +16,7 @@ from typing import Self
 from vxwatch.watch.debounce import QUIET, Debounce
 from vxwatch.watch.gitlock import GitLock
 from vxwatch.watch.judge import SOON, LoopGuard, Origin, Verdict
+from vxwatch.watch.ours import OwnOutput
 from vxwatch.watch.scope import Scope
 from vxwatch.watch.watcher import Batch, Watcher
 
@@ -65,6 +66,7 @@ class ChangeFeed:
         self._running = 0
         self._ended = float("-inf")
         self._ended_at = 0
+        self._ours = OwnOutput()
         self._woken = asyncio.Event()
         self._collecting: asyncio.Task[None] | None = None
 
@@ -97,8 +99,11 @@ class ChangeFeed:
 
         They may be half-written, so this set settles as any other, and is looked at once more.
         """
+        changed = self._ours.left_out(self._root, changed)
+        if not changed:
+            return
         self._doubt(changed)
-        self._found.update(changed)
+        self._found |= changed
         self._paths = dict.fromkeys(changed, Origin.OWN) | self._paths
         self._debounce.event(asyncio.get_running_loop().time())
         self._woken.set()
@@ -250,10 +255,10 @@ class ChangeFeed:
         paths, trees = self._paths, self._trees
         self._paths, self._trees = {}, {}
         self._debounce.clear()
-        changed = set(self._refresh(paths) if paths else ())
+        changed = self._ours.left_out(self._root, self._refresh(paths) if paths else ())
         origins = [paths.get(path, Origin.FOREIGN) for path in changed]
         for tree in _outermost(trees):
-            found = self._rescan(tree)
+            found = self._ours.left_out(self._root, self._rescan(tree))
             origins += [trees[tree]] if found else []
             changed |= found
         self._doubt(changed)
