@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 4
 _DEAD = (b"Z", b"X")
-_CODE = 23  # proc_pid_stat(5), counted from the state on; set when the environment is
+_CODE, _ENV, _ENV_END = 23, 47, 48  # proc_pid_stat(5), counted from the state on; code is set last
 _EXECUTES = 0.1
 """Seconds for the kernel to give a program its environment; a dead disk must not hold us up."""
 
@@ -137,18 +137,20 @@ def carries(pid: int, mark: str) -> bool:
     try:
         environment = _read(f"/proc/{pid}/environ")
         end = time.monotonic() + _EXECUTES
-        while not environment and _has_none_yet(pid) and time.monotonic() < end:
+        while not environment and _is_to_have_one(pid) and time.monotonic() < end:
             os.sched_yield()
             environment = _read(f"/proc/{pid}/environ")
-        return sought in (environment or _read(f"/proc/{pid}/environ")).split(b"\0")
+        return sought in environment.split(b"\0")
     except OSError:
         return False
 
 
-def _has_none_yet(pid: int) -> bool:
-    """Whether a living process is to get its environment yet, were it an empty one."""
+def _is_to_have_one(pid: int) -> bool:
+    """Whether a living process has an environment by now, or is to get the one that it will have."""
     stat = stat_of(pid)
-    return stat is not None and stat[0] not in _DEAD and stat[_CODE] == b"0"
+    if stat is None or stat[0] in _DEAD:
+        return False
+    return stat[_CODE] == b"0" or stat[_ENV] != stat[_ENV_END]
 
 
 def kill(how: Callable[[int, int], None], target: int, signum: int) -> bool:
