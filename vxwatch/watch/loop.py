@@ -200,12 +200,10 @@ class ChangeFeed:
             return Origin.OWN
         if ago > lag + SOON:
             return Origin.FOREIGN
-        try:
+        with contextlib.suppress(OSError):
             made = os.lstat(os.path.join(self._root, path)).st_ctime_ns
-        except OSError:
-            return Origin.ECHO if ago > lag else Origin.OWN
-        if self._ended_at < made <= time.time_ns():
-            return Origin.ECHO if made <= self._ended_at + SOON * 1e9 else Origin.FOREIGN
+            if self._ended_at < made <= time.time_ns():
+                return Origin.ECHO if made <= self._ended_at + SOON * 1e9 else Origin.FOREIGN
         return Origin.ECHO if ago > lag else Origin.OWN
 
     def _due(self) -> float | None:
